@@ -152,7 +152,7 @@ void GradientExchange::start_bucket(std::size_t b) {
   const bool hidden = config_.overlap && b + 1 < buckets().size();
   started_[number] = start(b, {.after = &stream,
                                .start = hidden ? comm::Start::now : comm::Start::deferred,
-                               .bucket = static_cast<int>(b)});
+                               .bucket = static_cast<int>(number)});
 }
 
 void GradientExchange::wait_for_started(Phase phase) {

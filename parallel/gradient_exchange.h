@@ -5,7 +5,7 @@
 // bucket while backward runs. Replicated strategies (replicated.cpp) differ in it alone.
 //
 // In the last pass of each step, or in every one: begin_pass(), backward with what that returns,
-// finish(). Then the replica updates itself by its gradients, or has got new weights.
+// finish(). Then update().
 #pragma once
 
 #include <cstddef>

@@ -19,6 +19,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/math.h"
 #include "parallel/gradient_exchange.h"
 #include "parallel/replica.h"
 #include "parallel/step_parts.h"
@@ -64,7 +65,7 @@ class Sharded : public GradientExchange {
     const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());
     for (std::size_t b = 0; b < buckets().size(); ++b) {
       const BufferView all = whole(replica_->graph().weights().view(), b);
-      gathered_[b] = gather(b, part_of(b, all), all, static_cast<int>(buckets().size() + b));
+      gathered_[b] = gather(b, part_of(b, all), all, static_cast<int>(started_count() + b));
     }
     for (const comm::Work& work : gathered_) work.wait(replica_->stream());
   }
@@ -97,10 +98,11 @@ class Sharded : public GradientExchange {
   bool is_divided(std::size_t b) const {
     return buckets()[b].bytes > 0 && buckets()[b].bytes % unit() == 0;
   }
+  virtual std::vector<Bucket> plan_groups(const nn::ParameterPlan& parameters) const {
+    return plan_buckets(parameters, config_.first_bucket_bytes, config_.bucket_cap_bytes);
+  }
   std::vector<Bucket> plan_buckets_of(const nn::ParameterPlan& parameters) const {
-    return plan_divisible(
-        plan_buckets(parameters, config_.first_bucket_bytes, config_.bucket_cap_bytes),
-        parameters.flat_bytes, unit());
+    return plan_divisible(plan_groups(parameters), parameters.flat_bytes, unit());
   }
   std::size_t own_bytes(const Bucket& bucket) const {
     return bucket.bytes % unit() == 0 ? bucket.bytes / static_cast<std::size_t>(world().size())
@@ -206,6 +208,7 @@ class Sharded : public GradientExchange {
 struct Slot {
   std::size_t offset = 0;  // in the memory of gradients, of the bucket's first byte
   std::size_t carry = 0;   // bytes at its begin that come from the bucket before
+  std::size_t owned = 0;   // offset of what the rank owns of it
 };
 
 // Memory that is taken from `first` on, after `begin` of those before it were complete.
@@ -213,8 +216,8 @@ struct Lifetime {
   std::size_t begin = 0, bytes = 0, offset = 0;
 };
 
-// Places each behind all that may still be in use: a bucket is given back when the second one after
-// it is complete. Returns the bytes of all together.
+// Places each where nothing lies that may still be in use: a bucket is given back when the next one
+// is complete. Returns the bytes of all together.
 std::size_t place(std::vector<Lifetime>& all) {
   std::size_t most = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -245,7 +248,7 @@ class ShardedGradients final : public Sharded {
 
   void finish(bool stale) override {
     Sharded::finish(stale);
-    settle(buckets().size() - 1);
+    if (!buckets().empty()) settle(buckets().size() - 1);
   }
 
   void parameters_set(bool to_step_0) override {
@@ -267,8 +270,7 @@ class ShardedGradients final : public Sharded {
   // from the bucket before; the tail is nothing else. Gaps between parameters hold what was there
   // before: of weights nobody reads them.
   void place_gradients(nn::ParameterPlan& plan) {
-    const std::vector<Bucket> groups =
-        plan_buckets(plan, config_.first_bucket_bytes, config_.bucket_cap_bytes);
+    const std::vector<Bucket> groups = plan_groups(plan);
     const std::vector<Bucket> buckets = plan_buckets_of(plan);
     std::vector<Lifetime> lives;
     std::size_t parameter = 0;
@@ -286,13 +288,15 @@ class ShardedGradients final : public Sharded {
     const std::size_t owned = owned_bytes(buckets);
     plan.gradient_bytes = owned + place(lives);
     slots_.clear();
+    std::size_t before = 0;
     parameter = 0;
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       const bool is_group = b < groups.size();
       const std::size_t from = is_group ? groups[b].offset_bytes : plan.flat_bytes;
       const std::size_t carry = from - buckets[b].offset_bytes;
       const std::size_t at = owned + lives[b].offset + unit();
-      slots_.push_back({at - carry, carry});
+      slots_.push_back({at - carry, carry, before});
+      before += own_bytes(buckets[b]);
       for (; is_group && parameter < groups[b].end_parameter; ++parameter) {
         const std::size_t in_group = plan.parameters[parameter].offset_bytes - from;
         plan.gradient_offsets[parameter] = at + in_group;
@@ -300,14 +304,20 @@ class ShardedGradients final : public Sharded {
     }
   }
 
+  // Buckets on their way take memory, so none is much of the whole.
+  std::vector<Bucket> plan_groups(const nn::ParameterPlan& parameters) const override {
+    constexpr std::size_t kParts = 8, kLeast = 128 * kKiB;
+    const std::size_t most = std::max(parameters.flat_bytes / kParts, kLeast);
+    return plan_buckets(parameters, std::min(most, config_.first_bucket_bytes),
+                        std::min(most, config_.bucket_cap_bytes));
+  }
+
   BufferView in_slot(std::size_t b) const {
     return replica_->graph().gradients().view().slice(slots_[b].offset, buckets()[b].bytes);
   }
 
   BufferView own_gradients(std::size_t b) const override {
-    std::size_t offset = 0;
-    for (std::size_t i = 0; i < b; ++i) offset += own_bytes(buckets()[i]);
-    return replica_->graph().gradients().view().slice(offset, own_bytes(buckets()[b]));
+    return replica_->graph().gradients().view().slice(slots_[b].owned, own_bytes(buckets()[b]));
   }
 
   comm::Work start(std::size_t b, const comm::CallOptions& options) override {
@@ -315,7 +325,10 @@ class ShardedGradients final : public Sharded {
     comm::Work work =
         reduce(b, in_slot(b), is_first ? own_gradients(b) : part_of(b, in_slot(b)), options);
     if (b > 0) {
-      started(b - 1).wait(replica_->stream());
+      {
+        const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());
+        started(b - 1).wait(replica_->stream());
+      }
       settle(b - 1);
     }
     if (b + 1 < buckets().size() && slots_[b + 1].carry > 0) {

@@ -61,9 +61,9 @@ struct StrategyConfig {
   bool sync_every_pass = false;        // ddp: gradients are averaged after each pass, not the last
   std::uint64_t seed = 0;              // of what layers draw at random (dropout)
   ops::OptimizerOptions optimizer;
-  bool overlap = true;  // ddp: reduce buckets, ps: push shards, while backward runs
-  // ddp: before each step all replicas take the state of the graph (running statistics) of replica
-  // 0. False also where it has none, or sync_batch_norm keeps all equal to the bit.
+  bool overlap = true;  // ddp, zero1: reduce buckets, ps: push shards, while backward runs
+  // But in ps: before each step all replicas take the state of the graph (running statistics) of
+  // replica 0. False also where it has none, or sync_batch_norm keeps all equal to the bit.
   bool broadcast_buffers = false;
   // Batch norm takes the statistics of the global batch. False also where the network has none.
   bool sync_batch_norm = false;

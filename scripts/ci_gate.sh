@@ -55,6 +55,8 @@ while [[ $# -gt 0 ]]; do
 done
 if [[ ${#import[@]} -gt 0 ]]; then
   [[ -n $base && -n $new ]] || fail "--import takes the commands --base=COMMAND and --new=COMMAND"
+  [[ ${#run[@]} -eq 0 && ${#new_only[@]} -eq 0 ]] ||
+    fail "--import takes no options of a run, and no --new-only: the commands have their own"
   judge=$(type -P ddpbench) || fail "--import needs ddpbench in the PATH"
 else
   [[ -x $base ]] || fail "--base=$base is no program"

@@ -28,10 +28,10 @@ PhaseLengths lengths_of(const std::vector<PhaseInterval>& phases) {
   const PhaseInterval* around = nullptr;
   for (const PhaseInterval& next : phases) {
     lengths[static_cast<std::size_t>(next.phase)] += next.length_s() - next.locked_out_s;
-    if (next.phase != Phase::sync_batch_norm) {
-      around = &next;
-    } else if (around != nullptr && next.begin_s < around->end_s) {
+    if (around != nullptr && next.begin_s < around->end_s) {
       lengths[static_cast<std::size_t>(around->phase)] -= next.length_s();
+    } else {
+      around = &next;
     }
   }
   return lengths;
@@ -171,7 +171,7 @@ void ReplicaRecorder::stretch(Phase phase, Stream& stream) {
 void ReplicaRecorder::begin(Phase phase, Stream& stream) {
   const auto which = static_cast<std::size_t>(phase);
   if (sinks_.ranges != nullptr) sinks_.ranges->push(phase_names_[which]);
-  if (phase == Phase::sync_batch_norm) around_ = entered_;
+  around_ = entered_;
   tell_phase(static_cast<std::uint32_t>(phase));
   if (phase == Phase::data_wait) {
     waits_.push_back({Phase::data_wait, device_.now_s()});
@@ -186,7 +186,7 @@ void ReplicaRecorder::begin(Phase phase, Stream& stream) {
 
 void ReplicaRecorder::end(Phase phase, Stream& stream) {
   if (is_slowed(phase)) stretch(phase, stream);
-  tell_phase(phase == Phase::sync_batch_norm ? around_ : std::uint32_t{kPhaseCount});
+  tell_phase(std::exchange(around_, std::uint32_t{kPhaseCount}));
   std::size_t& open = open_[static_cast<std::size_t>(phase)];
   if (phase == Phase::data_wait) {
     waits_.back().end_s = device_.now_s();

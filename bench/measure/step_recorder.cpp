@@ -168,7 +168,17 @@ void StepRecorder::sum_up(launch::StepRecord& record) {
     record.phases_observed |= bit_of(mark.phase);
     if (mark.phase == Phase::backward) record.backward_end_s = mark.end_s;
     // Time in which a bucket moves beside an exchange of statistics is counted once, as the latter.
-    if (is_compute(mark.phase)) intervals.compute.push_back({mark.begin_s, mark.end_s});
+    if (is_compute(mark.phase)) {
+      double from_s = mark.begin_s;
+      for (std::size_t k = i + 1; k < phases_[0].size(); ++k) {
+        const PhaseInterval& within = phases_[0][k];
+        if (within.begin_s >= mark.end_s) break;
+        if (within.phase != Phase::comm_wait) continue;
+        intervals.compute.push_back({from_s, within.begin_s});
+        from_s = within.end_s;
+      }
+      intervals.compute.push_back({from_s, mark.end_s});
+    }
     if (!is_transfer(mark.phase)) continue;
     const double waited = waited_s(phases_[0], i, phases_);
     record.phase_s[static_cast<std::size_t>(mark.phase)] -= waited;

@@ -171,11 +171,11 @@ Definitions schedule_options() {
 Definitions strategy_options() {
   return {
       {"overlap", kPerRun | kBare, "on|off,...", &Options::overlaps, anything(),
-       "ddp, ps: send buckets or shards while backward still runs, or after it."},
+       "ddp, ps, zero1: send buckets or shards while backward still runs, or after it."},
       {"bucket-cap-mb", kPerRun | kBare, "MIB,...", &Options::bucket_caps_mb, positive(),
-       "ddp: largest gradient bucket, in MiB."},
+       "ddp, zero1, zero2: largest gradient bucket, in MiB."},
       {"first-bucket-mb", kPerRun | kBare, "MIB,...", &Options::first_buckets_mb, positive(),
-       "ddp: the first bucket, in MiB; small, so that communication starts early."},
+       "ddp, zero1, zero2: the first bucket, in MiB; small, so that communication starts early."},
       {"all-reduce", kPerRun | kOfComm | kBare, "", &Options::all_reduces,
        one_of({comm::kAllReduceAlgorithms.begin(), comm::kAllReduceAlgorithms.end()}),
        "ddp: how gradients are summed. ring: 2 (n - 1) steps between n ranks, each with one "
@@ -183,11 +183,12 @@ Definitions strategy_options() {
        "report says which it was. nccl, gloo and mpi run their own and take auto only."},
       {"devices-per-process", kPerRun | kPlannedByFit | kBare, "K,...",
        &Options::devices_per_process, between(1, kMostDevices),
-       "ddp: how many devices each process drives, with a thread and a rank for each (PyTorch's "
+       "ddp, zero1, zero2: how many devices each process drives, with a thread and a rank for each "
+       "(PyTorch's "
        "older DistributedDataParallel with several device_ids). It divides --gpus."},
       {"broadcast-buffers", kPerRun, "on|off", &Options::broadcast_buffers, anything(),
-       "ddp: before each step all ranks take rank 0's running statistics (PyTorch's buffers), or "
-       "each keeps its own; only for networks that have some."},
+       "ddp, zero1, zero2: before each step all ranks take rank 0's running statistics (PyTorch's "
+       "buffers), or each keeps its own."},
       {"sync-batch-norm", kPerRun | kPlannedByFit, "on|off", &Options::sync_batch_norm, anything(),
        "on: batch norm takes mean and variance of the global batch, which the devices exchange in "
        "forward and backward (PyTorch's SyncBatchNorm). off: each device takes those of its own "

@@ -330,7 +330,8 @@ double expected_s(const TrainingJob& job, double step_s) {
   constexpr double kEvaluating = 1.0 / 3;  // of a step: forward alone
   const RunOptions& options = job.options;
   const double evaluation = kEvaluating * static_cast<double>(job.dataset.test_samples) /
-                            static_cast<double>(job.per_device_batch * job.cell.world_size);
+                            static_cast<double>(job.global_batch());
+  if (options.epochs == 0) return step_s * evaluation;
   const double epoch = static_cast<double>(job.steps_per_epoch) + evaluation;
   const int verified = needs_reference(job) ? options.verify_steps : 0;
   // A warm-up whose step times vary is longer than it must be.
@@ -347,7 +348,10 @@ TrainingJob reference_job(const TrainingJob& job) {
   TrainingJob reference = job;
   reference.cell.strategy = "reference";
   reference.cell.servers = 0;
-  reference.options.injections.clear();
+  const bool forgets = plan_strategy(strategy_config(job)).ranks.size() > 1;
+  std::erase_if(reference.options.injections, [forgets](const Injection& injection) {
+    return !forgets || injection.kind != "epoch";
+  });
   reference.backend = "none";
   reference.all_reduce.clear();
   // Where batch norm is synchronised the reference takes the slices at once.
@@ -365,8 +369,12 @@ std::string reference_key(const TrainingJob& job) {
     const bool is_update = key == "optimizer" || key.starts_with("lr_");
     if (is_update || key == "precision" || key == "sync_batch_norm") numerics[key] = value;
   }
-  return nlohmann::json{job.cell.world_size, job.per_device_batch, job.cell.accumulation_steps,
-                        job.lr, numerics}
+  return nlohmann::json{job.cell.world_size,
+                        job.per_device_batch,
+                        job.cell.accumulation_steps,
+                        job.lr,
+                        numerics,
+                        reference_job(job).options.injections.size()}
       .dump();
 }
 

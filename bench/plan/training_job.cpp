@@ -131,9 +131,11 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
 }
 
 // As a program that never calls set_epoch of DistributedSampler.
+// The reference of such a run forgets, too: the samples of its steps are those of the run.
 bool forgets_epochs(const TrainingJob& job) {
-  return plan_strategy(strategy_config(job)).ranks.size() > 1 &&
-         std::ranges::count(job.options.injections, "epoch", &Injection::kind) > 0;
+  const bool has_several =
+      job.is_reference() || plan_strategy(strategy_config(job)).ranks.size() > 1;
+  return has_several && std::ranges::count(job.options.injections, "epoch", &Injection::kind) > 0;
 }
 
 // The planted faults that concern the run.
@@ -215,7 +217,9 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.devices_per_process = job.cell.devices_per_process;
   config.per_device_batch = job.per_device_batch;
   config.accumulation_steps = job.cell.accumulation_steps;
-  config.sync_every_pass = job.cell.accumulation_sync == "every";
+  const StrategyTraits& traits = strategy_traits(job.cell.strategy);
+  config.sync_every_pass =
+      traits.uses_buckets && !traits.shards_state && job.cell.accumulation_sync == "every";
   config.seed = job.options.seed;
   config.optimizer = optimizer_of(job);
   config.overlap = job.cell.overlap;

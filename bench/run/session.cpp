@@ -19,6 +19,7 @@
 #include "parallel/comm_backends.h"
 #include "reports/data/settings.h"
 #include "reports/json/report_json.h"
+#include "reports/metrics/noise.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::bench {
@@ -206,6 +207,12 @@ bool Session::sweep(SweepSchedule& schedule) {
     keep(*slot, std::move(run));
     if (interrupted_) return false;
     save_partial();
+    const report::Run* const kept = find(*slot);
+    const std::string disturbed = report::disturbance({&kept, 1});
+    if (!disturbed.empty() && !told_of_disturbance_) {
+      say("disturbed: {}; runs that are disturbed give no answer\n", disturbed);
+      told_of_disturbance_ = true;
+    }
   }
   return true;
 }

@@ -171,6 +171,7 @@ class Session {
   int next_sequence_ = 0;
   double expected_s_ = 0;  // of one repetition of all cells, after rehearse()
   bool interrupted_ = false;
+  bool told_of_disturbance_ = false;
   bool warned_ = false;  // the user knows that the report cannot be saved
 };
 

@@ -48,7 +48,8 @@ void check_tunable(const Options& options) {
     if (values <= 1) continue;
     throw ConfigError(
         "tune finds the bucket sizes of one world; give one value each of --gpus, --batch-size, "
-        "--accumulation-steps, --cuda-graph, --all-reduce, --devices-per-process and "
+        "--accumulation-steps, --accumulation-sync, --cuda-graph, --all-reduce, "
+        "--devices-per-process and "
         "--loader-workers");
   }
   if (!options.all_gpus && options.gpus.front() < 2) throw ConfigError(kTooFew);

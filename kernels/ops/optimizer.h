@@ -108,7 +108,7 @@ struct OptimizerArgs {
   float* weights = nullptr;
   const float* gradients = nullptr;
   void* state = nullptr;  // of no other optimizer: optimizer_state_bytes(options, state_count)
-  std::size_t count = 0;  // elements, padding included (padding is zero and stays zero)
+  std::size_t count = 0;  // elements, padding included
   // Of parameters that lie apart and share a state: its elements (0: count), and where those of
   // this call begin in it. The call that begins at 0 comes first, and counts the update for all.
   std::size_t state_count = 0, state_first = 0;

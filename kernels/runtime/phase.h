@@ -26,7 +26,7 @@ enum class Phase : std::uint8_t {
   loss,    // dp: loss and its gradient on the primary device, gradient scattered back
   backward,
   reduce,     // dp: gradients reduced to the primary device
-  comm_wait,  // ddp: after backward, waiting for the collectives in flight
+  comm_wait,  // ddp, zero: waiting for the collectives in flight; zero2: within backward, too
   push,       // ps: sending gradients to the servers
   pull,       // ps: waiting for and receiving parameters or averaged gradients
   optimizer,  // update of the parameters
@@ -68,7 +68,7 @@ class PhaseObserver {
  public:
   virtual ~PhaseObserver() = default;
   // Marks the phase on `stream`. Phases of one stream may not overlap, but sync_batch_norm lies
-  // within forward or backward; the phases of different replicas (dp) are marked on their own
+  // within forward or backward, and comm_wait may lie within backward; the phases of different replicas (dp) are marked on their own
   // streams.
   virtual void begin(Phase phase, Stream& stream) = 0;
   virtual void end(Phase phase, Stream& stream) = 0;

@@ -23,23 +23,22 @@
 namespace ddpbench::report::html {
 namespace {
 
-// The usual columns, and those of work and traffic that say something of a row.
-Columns page_columns(const std::vector<RunRow>& rows) {
+// The columns that name a row, and those of work and traffic that say something of any.
+Columns work_columns(const std::vector<RunRow>& rows) {
   Columns columns = table_columns(rows);
+  std::erase_if(columns, [](const Column* column) { return !column->is(kKey); });
   for (const char* name : {"busy", "flops", "peak-share", "messages", "wire"}) {
     const Column* const column = find_column(name);
     const auto says_something = [column](const RunRow& row) {
       return column->fields.front().value(row).value.index() != 0;
     };
-    const bool is_there = std::ranges::find(columns, column) != columns.end();
-    if (!is_there && std::ranges::any_of(rows, says_something)) columns.push_back(column);
+    if (std::ranges::any_of(rows, says_something)) columns.push_back(column);
   }
   return columns;
 }
 
 // The cells and notes of the terminal's table, sorted by each column's first field.
-Table table_of(const char* caption, const std::vector<RunRow>& rows) {
-  const Columns columns = page_columns(rows);
+Table table_of(const char* caption, const std::vector<RunRow>& rows, const Columns& columns) {
   Footnotes notes;
   Table table = page_table(run_table(rows, columns, notes), caption);
   for (std::size_t c = 0; c < columns.size(); ++c) {
@@ -174,9 +173,14 @@ void write_runs(Markup& page, const HtmlInput& input) {
   table.notes = std::move(notes);
   table.cards = true;
   write_table(page, table);
-  write_folded_table(page, "All columns", table_of("All settings", condensed.rows()));
-  if (is_condensed(condensed.rows()))
-    write_folded_table(page, "Every repetition", table_of("All runs", rows));
+  const std::vector<RunRow>& settings = condensed.rows();
+  write_folded_table(page, "All columns",
+                     table_of("All settings", settings, table_columns(settings)));
+  if (is_condensed(settings))
+    write_folded_table(page, "Every repetition", table_of("All runs", rows, table_columns(rows)));
+  write_folded_table(page, "Work and traffic",
+                     table_of("How busy the devices were, and what crossed the links in a step",
+                              settings, work_columns(settings)));
 }
 
 void write_collectives(Markup& page, const HtmlInput& input) {

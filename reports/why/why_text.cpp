@@ -115,7 +115,7 @@ std::string fewer_devices(const Case& c) {
 }
 
 std::string busy_machine(const Case& c) {
-  return fmt::format("{}, but {}", share_of_step("the loss", ranked_losses(c.split).step_s, c),
+  return fmt::format("{}, but {}", share_of_step("what is lost", ranked_losses(c.split).step_s, c),
                      other_work(*c.run.conditions));
 }
 

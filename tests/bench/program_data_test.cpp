@@ -117,6 +117,8 @@ TEST_F(ProgramData, IsFoundWhereTorchvisionPutsIt) {
     program.write(begin + "-labels-idx1-ubyte", big_endian(2049) + size + std::string(count, '\3'));
   }
   configure("lenet5", nullptr);
+  fs::create_directories(program.directory() / "other/FashionMNIST");
+  fs::copy(program.directory() / "data/MNIST/raw", program.directory() / "other/FashionMNIST/raw");
   for (const std::string directory : {"data", "data/MNIST/raw"}) {
     const auto result = program.run(
         small_run("single", {"--data-dir=" + directory, "--force", "--verify-steps=0"}));
@@ -125,10 +127,10 @@ TEST_F(ProgramData, IsFoundWhereTorchvisionPutsIt) {
     EXPECT_EQ(program.report()["runs"][0]["dataset"]["source"], "files");
     if (directory == "data") {
       const auto drawn = program.run(
-          small_run("single", {"--data-dir=data", "--dataset=fashion-mnist", "--dry-run"}));
-      EXPECT_THAT(drawn.out, HasSubstr("data: fashion-mnist is not in data, which holds mnist; "));
+          small_run("single", {"--data-dir=other", "--dataset=mnist", "--dry-run", "--force"}));
+      EXPECT_THAT(drawn.out, HasSubstr("data: mnist is not in other, which holds fashion-mnist; "));
       const auto unfit = program.run(
-          small_run("single", {"--model=resnet18", "--dataset=mnist", "--dry-run"}));
+          small_run("single", {"--model=resnet18", "--dataset=mnist", "--dry-run", "--force"}));
       EXPECT_THAT(unfit.err, HasSubstr("the network resnet18 takes images of [3, 224, 224], but "
                                        "the data set mnist has [1, 28, 28]; --dataset=auto"));
     }

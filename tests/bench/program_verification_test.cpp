@@ -76,7 +76,7 @@ TEST_F(VerifiedProgram, OfStepsOfSeveralPassesAgreesInEveryStrategy) {
       {"--batch-size=8"}, {"--model=resnet20", "--dataset=cifar10", "--batch-size=2"}};
   for (std::vector<std::string> options : networks) {
     options.insert(options.end(),
-                   {"--accumulation-steps=3", "--accumulation-sync=last,every", "--force"});
+                   {"--accumulation-steps=3", "--accumulation-sync=every,last", "--force"});
     const auto result = program.run(small_run("single,dp,ddp,ps", options));
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const json report = program.report();

@@ -69,7 +69,7 @@ bool is_newer(const Pointer& pointer) {
                    contains(pointer, "/driver_bytes/");
   const bool network = pointer.back() == "model_hash" || pointer.back() == "until_accuracy" ||
                        pointer.back() == "progress" || pointer.back() == "diverged_step" ||
-                       pointer.back() == "flops_per_sample";
+                       pointer.back() == "evaluation" || pointer.back() == "flops_per_sample";
   const bool data =
       contains(pointer, "/dataset/") && (pointer.back() == "note" || pointer.back() == "augment");
   const bool traffic = pointer.back() == "traffic";

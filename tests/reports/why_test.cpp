@@ -291,9 +291,10 @@ TEST(Why, BlamesOtherWorkOnTheMachineBeforeAnythingElse) {
   run.conditions->other_load_ratio = Figure::of(0.7);
   const Verdict verdict = verdict_of(run);
   EXPECT_EQ(verdict.cause, Cause::busy_machine);
-  EXPECT_SAYS(verdict.sentence,
-              "the loss is 34 % of the step (10.0 ms of 29.2 ms), but other programs used 70 % of "
-              "the CPU");
+  EXPECT_SAYS(
+      verdict.sentence,
+      "what is lost is 34 % of the step (10.0 ms of 29.2 ms), but other programs used 70 % of "
+      "the CPU");
   EXPECT_EQ(verdict.advice, "measure on an idle machine");
   run.conditions->other_load_ratio = Figure::of(0.05);  // below the limit of the warning
   EXPECT_EQ(verdict_of(run).cause, Cause::exposed_communication);

@@ -27,7 +27,7 @@ using StateInfo = PlacedTensor<ops::StateSpec>;
 // Buckets and server shards are contiguous ranges of it.
 struct ParameterPlan {
   std::vector<ParameterInfo> parameters;
-  std::size_t flat_bytes = 0;  // of each flat buffer, alignment gaps included (they stay zero)
+  std::size_t flat_bytes = 0;         // of each flat buffer, alignment gaps included
   std::vector<ParameterInfo> frozen;  // not trained: behind the others, in the weights alone
   std::size_t weight_bytes = 0;       // of the flat weights
   std::vector<StateInfo> state;       // the first layer's first
