@@ -68,8 +68,8 @@ class PhaseObserver {
  public:
   virtual ~PhaseObserver() = default;
   // Marks the phase on `stream`. Phases of one stream may not overlap, but sync_batch_norm lies
-  // within forward or backward, and comm_wait may lie within backward; the phases of different replicas (dp) are marked on their own
-  // streams.
+  // within forward or backward, and comm_wait may lie within backward; the phases of different
+  // replicas (dp) are marked on their own streams.
   virtual void begin(Phase phase, Stream& stream) = 0;
   virtual void end(Phase phase, Stream& stream) = 0;
   virtual void bucket(const BucketTimes& times) = 0;

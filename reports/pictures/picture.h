@@ -84,7 +84,7 @@ Picture history_picture(const History& history);
 // Shared by stacked bars and the tables beside them.
 double longest_bar(const StackedChart& chart);
 Unit stacked_unit(const StackedChart& chart);
-std::string bar_name(const StackedBar& bar);             // "ddp on 4: primary"
+std::string bar_name(const StackedBar& bar);  // "ddp on 4: primary"
 
 // A complete SVG document: title, legend, panels and notes on white, readable without colour. It
 // runs no script and loads nothing, and text of reports is never markup in it.

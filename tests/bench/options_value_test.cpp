@@ -186,7 +186,8 @@ TEST(OptionValues, AllStandsForEveryStrategy) {
   EXPECT_EQ(options_of({"--strategy=all"}).strategies,
             (std::vector<std::string>{"single", "dp", "ddp", "ps", "zero1", "zero2"}));
   EXPECT_THAT(refusal({"--strategy=all,ddp"}), HasSubstr("ddp is listed twice"));
-  EXPECT_THAT(refusal({"--strategy=al"}), HasSubstr("one of single, dp, ddp, ps, zero1, zero2, all"));
+  EXPECT_THAT(refusal({"--strategy=al"}),
+              HasSubstr("one of single, dp, ddp, ps, zero1, zero2, all"));
 }
 
 TEST(OptionValues, WhatOtherProgramsHaveIsRefusedWithWhatThereIs) {

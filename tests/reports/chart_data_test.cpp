@@ -219,8 +219,9 @@ TEST(Charts, NameEveryRunThatTheyLeaveOut) {
 TEST(BreakdownChart, StacksPhasesAndWhatIsLeftOfTheStep) {
   const Report report = report_of({sample_run("ddp", 2, 1)});
   const StackedChart chart = breakdown_chart({&report, 1});
-  EXPECT_THAT(chart.parts, ElementsAre("input wait", "forward", "backward", "communication not hidden",
-                                       "update", "waiting for devices", "other"));
+  EXPECT_THAT(chart.parts,
+              ElementsAre("input wait", "forward", "backward", "communication not hidden", "update",
+                          "waiting for devices", "other"));
   ASSERT_EQ(chart.bars.size(), 1U);
   EXPECT_EQ(chart.bars[0].name, "ddp on 2");
   EXPECT_DOUBLE_EQ(chart.bars[0].whole, 0.02);
