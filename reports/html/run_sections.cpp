@@ -178,9 +178,10 @@ void write_runs(Markup& page, const HtmlInput& input) {
                      table_of("All settings", settings, table_columns(settings)));
   if (is_condensed(settings))
     write_folded_table(page, "Every repetition", table_of("All runs", rows, table_columns(rows)));
-  write_folded_table(page, "Work and traffic",
-                     table_of("How busy the devices were, and what crossed the links in a step",
-                              settings, work_columns(settings)));
+  if (const Columns work = work_columns(settings); !work.back()->is(kKey))
+    write_folded_table(page, "Work and traffic",
+                       table_of("How busy the devices were, and what crossed the links in a step",
+                                settings, work));
 }
 
 void write_collectives(Markup& page, const HtmlInput& input) {

@@ -209,9 +209,8 @@ TEST_F(Report, SavedWeightsContinueWhereTheyLeftOff) {
 TEST_F(Report, OfNoEpochEvaluatesTheLoadedWeights) {
   ASSERT_EQ(program.run(small_run("single", {"--save-model=m.safetensors"})).exit_code, 0);
   const json trained = program.report()["runs"][0]["epochs"].back();
-  const auto result =
-      program.run(small_run("single,dp,ddp,ps", {"--epochs=0", "--load-model=m.safetensors",
-                                                 "--trace=t.json", "--force"}));
+  const auto result = program.run(
+      small_run("single,dp,ddp,ps", {"--epochs=0", "--load-model=m.safetensors", "--force"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const double loss = program.report()["runs"][0]["evaluation"]["loss"];
   EXPECT_THAT(result.out,
@@ -230,6 +229,9 @@ TEST_F(Report, OfNoEpochEvaluatesTheLoadedWeights) {
   for (const char* format : {"csv", "mllog", "markdown"})
     EXPECT_EQ(program.run({"show", "report.json", std::string("--format=") + format}).exit_code, 0);
   EXPECT_EQ(program.run({"html", "report.json"}).exit_code, 0);
+  const auto traced = program.run(small_run("ddp", {"--epochs=0", "--trace=t.json", "--force"}));
+  EXPECT_EQ(traced.exit_code, 2);
+  EXPECT_THAT(traced.err, HasSubstr("--epochs=0 takes no steps"));
 }
 
 // Start weights guess: their loss is near ln(10).

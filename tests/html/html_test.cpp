@@ -259,8 +259,8 @@ TEST(HtmlPageTest, TitlesNameTheReports) {
 
 TEST(HtmlPageTest, CellsOfRunsSayWhichFigureTheyAre) {
   const std::string page = html_page(test::swept_input());
-  // What is needed to choose, and all columns.
-  EXPECT_EQ(occurrences(page, "<table class=\"sortable cards\">"), 2U);
+  // What is needed to choose, all columns, and their work and traffic.
+  EXPECT_EQ(occurrences(page, "<table class=\"sortable cards\">"), 3U);
   for (const char* cell : {"<th scope=\"row\" data-label=\"report\"",
                            "data-label=\"options\" class=\"words long\">all_reduce"
                            "=direct",
