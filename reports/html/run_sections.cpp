@@ -180,8 +180,7 @@ void write_runs(Markup& page, const HtmlInput& input) {
     write_folded_table(page, "Every repetition", table_of("All runs", rows, table_columns(rows)));
   if (const Columns work = work_columns(settings); !work.back()->is(kKey))
     write_folded_table(page, "Work and traffic",
-                       table_of("How busy the devices were, and what crossed the links in a step",
-                                settings, work));
+                       table_of("How busy devices were, and what a step sent", settings, work));
 }
 
 void write_collectives(Markup& page, const HtmlInput& input) {
