@@ -348,10 +348,7 @@ TrainingJob reference_job(const TrainingJob& job) {
   TrainingJob reference = job;
   reference.cell.strategy = "reference";
   reference.cell.servers = 0;
-  const bool forgets = plan_strategy(strategy_config(job)).ranks.size() > 1;
-  std::erase_if(reference.options.injections, [forgets](const Injection& injection) {
-    return !forgets || injection.kind != "epoch";
-  });
+  reference.options.injections.clear();
   reference.backend = "none";
   reference.all_reduce.clear();
   // Where batch norm is synchronised the reference takes the slices at once.
@@ -369,12 +366,8 @@ std::string reference_key(const TrainingJob& job) {
     const bool is_update = key == "optimizer" || key.starts_with("lr_");
     if (is_update || key == "precision" || key == "sync_batch_norm") numerics[key] = value;
   }
-  return nlohmann::json{job.cell.world_size,
-                        job.per_device_batch,
-                        job.cell.accumulation_steps,
-                        job.lr,
-                        numerics,
-                        reference_job(job).options.injections.size()}
+  return nlohmann::json{job.cell.world_size, job.per_device_batch, job.cell.accumulation_steps,
+                        job.lr, numerics}
       .dump();
 }
 

@@ -131,11 +131,9 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
 }
 
 // As a program that never calls set_epoch of DistributedSampler.
-// The reference of such a run forgets, too: the samples of its steps are those of the run.
 bool forgets_epochs(const TrainingJob& job) {
-  const bool has_several =
-      job.is_reference() || plan_strategy(strategy_config(job)).ranks.size() > 1;
-  return has_several && std::ranges::count(job.options.injections, "epoch", &Injection::kind) > 0;
+  return plan_strategy(strategy_config(job)).ranks.size() > 1 &&
+         std::ranges::count(job.options.injections, "epoch", &Injection::kind) > 0;
 }
 
 // The planted faults that concern the run.
