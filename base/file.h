@@ -109,7 +109,7 @@ struct InputFile {
 // ConfigError, naming the path, when it cannot be read, is too large, or is anything else.
 std::string read_file(const std::string& path, const InputFile& input);
 
-// Returns what a file with this beginning is, if it has no format read here; empty: nobody knows.
+// Returns the format of a file with this beginning where it is one that is not read here, else "".
 inline constexpr std::size_t kHeadBytes = 64;
 std::string_view foreign_format(std::string_view head);
 

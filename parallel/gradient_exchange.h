@@ -78,6 +78,8 @@ class GradientExchange {
   // Agrees with the peers on buckets, and registers memory. `replica` outlives this. Collective.
   void connect(Replica& replica);
 
+  // Whether the gradients of the step's pass `pass` are exchanged: of the last alone, or of each.
+  bool exchanges(int pass) const { return passes() > 1 || pass + 1 == config_.accumulation_steps; }
   // The gradients of the backward pass that follows are exchanged: it calls the result.
   const nn::GradientReady& begin_pass();
   // Queues the rest of the exchange. What comes makes no difference to a `stale` replica.

@@ -177,8 +177,7 @@ class Replicated final : public Strategy {
 
   void backward(int pass, bool accumulate) {
     static const nn::GradientReady kNobody;
-    const bool every = config_.sync_every_pass || (exchange_ && exchange_->exchanges_each_pass());
-    const bool exchanges = exchange_ && (every || pass + 1 == config_.accumulation_steps);
+    const bool exchanges = exchange_ && exchange_->exchanges(pass);
     const nn::GradientReady& ready = exchanges ? exchange_->begin_pass() : kNobody;
     {
       const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());

@@ -116,7 +116,7 @@ class Sharded : public GradientExchange {
   BufferView whole(const BufferView& flat, std::size_t b) const {
     return flat.slice(buckets()[b].offset_bytes, buckets()[b].bytes);
   }
-  // Of a whole bucket: this rank's part; of the tail, all.
+  // Returns this rank's part of a divided bucket, and all of the tail.
   BufferView part_of(std::size_t b, const BufferView& bucket) const {
     const auto part = is_divided(b) ? static_cast<std::size_t>(world().rank()) : 0;
     return bucket.slice(part * own_bytes(buckets()[b]), own_bytes(buckets()[b]));
@@ -211,7 +211,7 @@ struct Slot {
   std::size_t owned = 0;   // offset of what the rank owns of it
 };
 
-// Memory that is taken from `first` on, after `begin` of those before it were complete.
+// Memory that a bucket takes once `begin` of those before it are complete.
 struct Lifetime {
   std::size_t begin = 0, bytes = 0, offset = 0;
 };
@@ -321,9 +321,8 @@ class ShardedGradients final : public Sharded {
   }
 
   comm::Work start(std::size_t b, const comm::CallOptions& options) override {
-    const bool is_first = pass() == 0;
-    comm::Work work =
-        reduce(b, in_slot(b), is_first ? own_gradients(b) : part_of(b, in_slot(b)), options);
+    const BufferView to = pass() == 0 ? own_gradients(b) : part_of(b, in_slot(b));
+    comm::Work work = reduce(b, in_slot(b), to, options);
     if (b > 0) {
       {
         const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());

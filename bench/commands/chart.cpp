@@ -198,7 +198,7 @@ class Chart final : public Subcommand {
       return 0;
     }
     const std::string format = format_of(output_.path), svg = svg_of(drawing);
-    // A PNG for which nobody asked for a number of pixels has twice as many, to be sharp.
+    // A PNG whose size was not asked for has twice as many pixels, to be sharp.
     const int zoom = format == "png" && !size_ ? 2 : 1;
     output_.write(format == "svg" ? svg : rsvg_convert(svg, format, zoom));
     say("{}{}chart: {}\n", interrupted, left_out(drawing, width), output_.path);

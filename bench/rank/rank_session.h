@@ -41,7 +41,7 @@ class RankSession {
   bool warm_up_goes_on(std::int64_t done);
   void train();
   void train_epoch(int epoch);
-  // Of the test set, after the training that `row` tells of; without any with --epochs=0.
+  // Evaluates the test set, after the training that `row` tells of; --epochs=0 has none.
   void evaluate(EpochResult row);
   void save_weights();
   // After an epoch, over all workers: labels of the test set that count and those that were hit,

@@ -109,8 +109,8 @@ struct OptimizerArgs {
   const float* gradients = nullptr;
   void* state = nullptr;  // of no other optimizer: optimizer_state_bytes(options, state_count)
   std::size_t count = 0;  // elements, padding included
-  // Of parameters that lie apart and share a state: its elements (0: count), and where those of
-  // this call begin in it. The call that begins at 0 comes first, and counts the update for all.
+  // Parameters that lie apart may share a state of so many elements (0: count); those of this call
+  // begin at state_first. The call that begins at 0 comes first, and counts the update for all.
   std::size_t state_count = 0, state_first = 0;
   float grad_scale = 1;
   OptimizerOptions options;

@@ -125,7 +125,7 @@ struct ModelSpec {
   std::int64_t classes() const { return logits_shape()[0]; }
   std::int64_t predictions() const;      // of a sample, as are its labels: 1, or h * w
   std::int64_t parameter_count() const;  // all
-  // Of what is trained: the elements, and the tensors.
+  // These count the elements and the tensors that are trained.
   std::int64_t trained_count() const;
   std::int64_t tensor_count() const;
   // What training changes and no gradient does, as running statistics: all values, and tensors.

@@ -32,9 +32,9 @@ struct ParameterPlan {
   std::size_t weight_bytes = 0;       // of the flat weights
   std::vector<StateInfo> state;       // the first layer's first
   std::size_t state_bytes = 0;        // of the flat state, alignment gaps included
-  // Of each parameter's gradient: its place in the memory of gradients, as in the weights unless
-  // GraphOptions::place_gradients says another, and after how many complete ones backward first
-  // writes it.
+  // These say of each parameter's gradient where it lies in the memory of gradients (as in the
+  // weights, unless GraphOptions::place_gradients moves it), and after how many complete ones
+  // backward first writes it.
   std::vector<std::size_t> gradient_offsets, written_after;
   std::size_t gradient_bytes = 0;
   // A hash of names, shapes, types, layout tags and offsets. Ranks may train together only if it is
