@@ -119,6 +119,10 @@ std::vector<std::string> known_strategies(bool StrategyTraits::*trait) {
   return names;
 }
 
+Outcome outcome_of(const StrategyConfig& config) {
+  return strategy_traits(config.strategy).outcome;
+}
+
 StrategyPlan plan_strategy(const StrategyConfig& config) {
   if (config.replicas < 1 || config.per_device_batch < 1) {
     throw ConfigError(fmt::format("{}: {} devices with a batch of {} each cannot train",

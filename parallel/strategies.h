@@ -67,6 +67,9 @@ const StrategyTraits& strategy_traits(std::string_view name);
 // The names that a user may give; with `trait`, only those of rows that have it.
 std::vector<std::string> known_strategies(bool StrategyTraits::*trait = &StrategyTraits::is_listed);
 
+// The row's outcome, or `approximate` where an option makes the run so.
+Outcome outcome_of(const StrategyConfig& config);
+
 // The ranks of a job of a row's strategy: workers, then servers.
 std::vector<RankPlan> plan_ranks(const StrategyConfig& config, const StrategyTraits& row);
 // Throws ConfigError for impossible configurations (`single` with several replicas, `ps` without a

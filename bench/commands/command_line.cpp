@@ -177,6 +177,7 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
       return measure_comm(command, arguments, get_variable);
     case Command::run:
       check_run_list(command.options);
+      check_axes(command.options);
       check_saving(command.options);
       if (const auto environment =
               launch::read_rank_environment(get_variable, command.options.local_rank)) {

@@ -341,7 +341,7 @@ double expected_s(const TrainingJob& job, double step_s) {
 
 bool needs_reference(const TrainingJob& job) {
   return job.options.verify_steps > 0 && job.options.epochs > 0 &&
-         strategy_traits(job.cell.strategy).outcome == Outcome::exact;
+         outcome_of(strategy_config(job)) != Outcome::baseline;
 }
 
 TrainingJob reference_job(const TrainingJob& job) {

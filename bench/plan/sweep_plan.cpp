@@ -87,6 +87,15 @@ SweepAxis axis(const char* option, const char* setting, Heeded heeded,
           .text = [](const RunCell& cell) { return value_text(cell.*kValue); }};
 }
 
+// The axis of what only some strategies do: others have the default, whatever is listed.
+template <auto kList, auto kValue>
+SweepAxis special_axis(const char* option, const char* setting, Heeded heeded) {
+  const auto take_default = [](RunCell& cell, const Options&) { cell.*kValue = RunCell{}.*kValue; };
+  SweepAxis made = axis<kList, kValue>(option, setting, heeded, take_default);
+  made.refuses_alone = true;
+  return made;
+}
+
 // An option that may list several values needs a list in Options, a value in RunCell, and a row.
 std::vector<SweepAxis> make_axes() {
   using O = Options;
@@ -107,8 +116,8 @@ std::vector<SweepAxis> make_axes() {
                                                       has_buckets),
       axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),
       axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", all_reduces),
-      axis<&O::accumulation_syncs, &C::accumulation_sync>("accumulation-sync", "accumulation_sync",
-                                                          accumulates_buckets),
+      special_axis<&O::accumulation_syncs, &C::accumulation_sync>(
+          "accumulation-sync", "accumulation_sync", accumulates_buckets),
       axis<&O::ps_updates, &C::ps_update>("ps-update", "ps_update", has_servers),
       axis<&O::cuda_graphs, &C::cuda_graph>("cuda-graph", "cuda_graph", has_cuda_graphs,
                                             ignore_cuda_graph),
@@ -235,6 +244,23 @@ std::vector<std::size_t> entries_without_runs(const Options& options,
     if (std::ranges::count(cells, entry, &RunCell::entry) == 0) entries.push_back(entry);
   }
   return entries;
+}
+
+void check_axes(const Options& options) {
+  for (const Options& entry : options.runs.empty() ? std::vector{options} : options.runs) {
+    const std::vector<RunCell> cells = span_matrix(entry);
+    for (const SweepAxis& axis : sweep_axes()) {
+      if (!axis.refuses_alone || std::ranges::any_of(cells, axis.heeded)) continue;
+      for (std::size_t i = 0; i < axis.listed(entry); ++i) {
+        RunCell cell;
+        axis.take(cell, entry, i);
+        if (axis.text(cell) == axis.text({})) continue;
+        throw ConfigError(fmt::format("--{}={}: no run of --strategy={} has a use for it",
+                                      axis.option, axis.text(cell),
+                                      fmt::join(entry.strategies, ",")));
+      }
+    }
+  }
 }
 
 void check_run_list(const Options& options) {

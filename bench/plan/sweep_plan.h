@@ -54,6 +54,8 @@ struct SweepAxis {
   // Sets the value of a cell that ignores the option. The cell has at least one value.
   void (*ignore)(RunCell&, const Options&);
   std::string (*text)(const RunCell&);  // the value
+  // A value that is not the default and that no run uses is refused (check_axes).
+  bool refuses_alone = false;
 };
 // In the order in which they multiply: the last axis varies fastest.
 std::span<const SweepAxis> sweep_axes();
@@ -69,6 +71,9 @@ const Options& entry_options(const Options& options, const RunCell& cell);
 
 // The same without the other runs: options whose matrix is this run alone, once.
 Options cell_options(const Options& options, const RunCell& cell);
+
+// Throws ConfigError for a value of an axis that refuses to be given where no run uses it.
+void check_axes(const Options& options);
 
 // Throws ConfigError for an entry of Options::runs whose runs are all made for earlier entries.
 void check_run_list(const Options& options);

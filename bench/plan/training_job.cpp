@@ -255,6 +255,10 @@ bool records_steps(const TrainingJob& job) {
          can_record_steps(job);
 }
 
+bool is_approximate(const TrainingJob& job) {
+  return outcome_of(strategy_config(job)) == Outcome::approximate;
+}
+
 nlohmann::json to_json(const TrainingJob& job) { return job; }
 TrainingJob training_job_from_json(const nlohmann::json& json) { return json.get<TrainingJob>(); }
 

@@ -103,6 +103,9 @@ bool can_record_steps(const TrainingJob& job);
 // Whether the run's devices do record its steps: CUDA devices do unless it is off.
 bool records_steps(const TrainingJob& job);
 
+// Whether the run's strategy computes something else than one device, by design.
+bool is_approximate(const TrainingJob& job);
+
 nlohmann::json to_json(const TrainingJob& job);
 TrainingJob training_job_from_json(const nlohmann::json& json);
 

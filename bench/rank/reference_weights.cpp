@@ -342,6 +342,13 @@ void ReferenceWeights::compare_update(std::int64_t step, const std::vector<nn::N
   result.steps = step;
 }
 
+double ReferenceWeights::divergence_of(const std::vector<nn::NamedTensor>& tensors) const {
+  const auto expected = weights(steps()), start = weights(0);
+  std::vector<float> own(expected.size());
+  flatten_into(tensors, own);
+  return distance(own, expected) / distance(expected, start);
+}
+
 void ReferenceWeights::compare_state(std::int64_t step, std::int64_t slice,
                                      const std::vector<nn::NamedTensor>& after, double tolerance,
                                      VerificationResult& result) const {

@@ -26,7 +26,8 @@ void compute_reference(RankTrainer& rank, ReferenceWeights& reference);
 // Throws VerificationError on those that differ from rank 0. Collective over the run's workers.
 void check_equal_start(RankTrainer& rank);
 
-// Takes the steps that the reference took; returns one result per local replica. Throws
+// Takes the steps that the reference took; returns one result per local replica. Replicas of an
+// approximate strategy take them from their own weights, and only their divergence is told. Throws
 // VerificationError when the starting weights differ. Collective.
 std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
                                                        const ReferenceWeights& reference);

@@ -43,6 +43,33 @@ void fill_comparison(const VerificationResult& worst, report::Verification& veri
                 "number");
 }
 
+std::vector<VerificationResult> all_results(std::span<const RankResult> ranks) {
+  std::vector<VerificationResult> found;
+  for (const RankResult& rank : ranks) {
+    found.insert(found.end(), rank.verification.begin(), rank.verification.end());
+  }
+  return found;
+}
+
+// `found` is empty where the run was not compared, or ended before.
+void conclude_approximate(const std::vector<VerificationResult>& found,
+                          report::Verification& verification) {
+  verification.status = "not_applicable";
+  verification.reason = report::Verification::kByDesign;
+  for (const VerificationResult& result : found) {
+    verification.steps = static_cast<int>(result.steps);
+    if (result.diverged.empty()) {
+      verification.divergence = std::max(verification.divergence.value_or(0), result.divergence);
+      continue;
+    }
+    verification.status = "diverged";
+    verification.reason = result.diverged;
+  }
+  if (verification.status == "diverged") verification.divergence.reset();
+  verification.max_relative_error = report::Figure::missing(verification.reason);
+  verification.tolerance = report::Figure::missing(verification.reason);
+}
+
 void summarize_results(const TrainingJob& job, std::span<const RankResult> results,
                        report::Verification& verification) {
   // Beyond this share of parameters that rounding alone may change, a comparison says little.
@@ -53,10 +80,7 @@ void summarize_results(const TrainingJob& job, std::span<const RankResult> resul
     verification.status = status;
     verification.reason = std::move(reason);
   };
-  std::vector<VerificationResult> found;
-  for (const RankResult& rank : results) {
-    found.insert(found.end(), rank.verification.begin(), rank.verification.end());
-  }
+  const std::vector<VerificationResult> found = all_results(results);
   if (found.empty()) {
     conclude("not_applicable", "the run ended before the verification did");
     verification.max_relative_error = report::Figure::missing(verification.reason);
@@ -131,16 +155,16 @@ std::string divergence(const TrainingJob& job, std::span<const RankResult> ranks
 report::Verification summarize_verification(const TrainingJob& job,
                                             std::span<const RankResult> results) {
   report::Verification verification;
-  const Outcome outcome = strategy_traits(job.cell.strategy).outcome;
   std::string figures = "off";  // why there are none
+  if (is_approximate(job)) {
+    conclude_approximate(all_results(results), verification);
+    return verification;
+  }
   if (job.options.verify_steps == 0) {
     verification.status = "off";
-  } else if (outcome == Outcome::baseline) {
+  } else if (outcome_of(strategy_config(job)) == Outcome::baseline) {
     verification.status = "reference";
     figures = "this is what others are verified against";
-  } else if (outcome == Outcome::approximate) {
-    verification.status = "not_applicable";
-    verification.reason = figures = "the strategy computes something else by design";
   } else if (job.reference_fd < 0) {
     verification.status = "off";
     verification.reason = "there is no reference for this run";

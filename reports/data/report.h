@@ -151,6 +151,10 @@ struct DeviceRow {
 };
 
 struct Verification {
+  // The reason of `not_applicable` where a strategy is approximate.
+  static constexpr std::string_view kByDesign = "the strategy computes something else by design";
+  bool is_approximate() const { return divergence || reason == kByDesign; }
+
   // passed | failed | diverged | off | reference | not_applicable. diverged: the steps before
   // training diverged were passed.
   std::string status = "off";
@@ -163,6 +167,8 @@ struct Verification {
   std::optional<int> worst_step;  // from 1
   Figure tolerance;
   std::optional<bool> replicas_bit_equal;
+  // Of an approximate strategy: |w - w_ref| / |w_ref - w_0| over all weights after the steps.
+  std::optional<double> divergence;
 };
 
 struct Scaling {

@@ -93,6 +93,7 @@ constexpr auto kVerificationFields = [](auto& f, auto& run) {
   f.optional("worst_step", verification.worst_step);
   f.known("tolerance", verification.tolerance, reason, kAmount);
   f.or_null("replicas_bit_equal", verification.replicas_bit_equal);
+  f.optional("divergence", verification.divergence, kAmount);
 };
 
 constexpr auto kScalingFields = [](auto& f, auto& scaling) {

@@ -105,6 +105,24 @@ TEST(Matrix, AccumulationMultipliesAllAndItsSyncDdpAlone) {
                           "ddp on 2 devices, 4 passes, sync in every pass"));
 }
 
+TEST(Matrix, RefusesAValueOfASpecialOptionThatNoRunUses) {
+  const auto refusal_of = [](const std::vector<std::string>& words) -> std::string {
+    try {
+      check_axes(options_of(words));
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal_of({"--strategy=zero1", "--gpus=2", "--accumulation-steps=2",
+                        "--accumulation-sync=every"}),
+            "--accumulation-sync=every: no run of --strategy=zero1 has a use for it");
+  EXPECT_EQ(refusal_of({"--strategy=zero1,ddp", "--gpus=2", "--accumulation-steps=2",
+                        "--accumulation-sync=every"}),
+            "");
+  EXPECT_EQ(refusal_of({"--strategy=zero1", "--gpus=2", "--accumulation-sync=last"}), "");
+}
+
 TEST(Matrix, LoaderWorkersMultiplyAllStrategies) {
   EXPECT_THAT(
       titles({"--strategy=single,ps", "--gpus=2", "--loader-workers=1,4"}),
