@@ -93,6 +93,7 @@ class GradientExchange {
   // The replica's parameters were set, to those of step 0 or to others. Collective.
   virtual void parameters_set(bool /*to_step_0*/) {}
   virtual BufferView fetch_gradients();  // as Strategy has it
+  virtual void publish() {}              // likewise: makes the replicas equal
   virtual void say_goodbye() {}          // to servers
   // Whether it adds the gradients of a step's passes itself, and needs those of each alone.
   virtual bool exchanges_each_pass() const { return false; }
@@ -142,6 +143,9 @@ std::unique_ptr<GradientExchange> make_sharded(const StrategyConfig& config,
 // `zero2`: and each rank keeps the gradients of its parts alone.
 std::unique_ptr<GradientExchange> make_sharded_gradients(const StrategyConfig& config,
                                                          const StrategyContext& context);
+// `localsgd`: replicas update by their own gradients, and average weights (local_sgd.cpp).
+std::unique_ptr<GradientExchange> make_local_sgd(const StrategyConfig& config,
+                                                 const StrategyContext& context);
 // For one device: sends nothing, and tells when the gradients of ddp's buckets are ready.
 std::unique_ptr<GradientExchange> make_ready_times(const StrategyConfig& config,
                                                    const StrategyContext& context);

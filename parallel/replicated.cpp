@@ -16,7 +16,7 @@
 // runs, or in each (sync_every_pass): the sum so far, whose averaged part is equal on all ranks.
 //
 // With broadcast_buffers the state is sent from rank 0 before each forward, so that of rank 0
-// survives; without, and in ps, each rank keeps its own.
+// survives; without, and in ps and localsgd, each rank keeps its own.
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -101,6 +101,7 @@ class Replicated final : public Strategy {
     return exchange_ ? exchange_->fetch_gradients() : Strategy::fetch_gradients(i);
   }
   void publish() override {
+    if (exchange_) exchange_->publish();
     if (shares_state()) broadcast_state(*context_.world, *replica_, kStateRoot);
   }
   void finish() override {
@@ -112,7 +113,7 @@ class Replicated final : public Strategy {
 
  private:
   bool shares_state() const {
-    return config_.broadcast_buffers && context_.world != nullptr && !row_.has_servers;
+    return config_.broadcast_buffers && context_.world != nullptr && row_.shares_state();
   }
   bool is_stale() const { return config_.faults.is_stale(rank(), step_); }
   int rank() const { return context_.world == nullptr ? 0 : context_.world->rank(); }

@@ -61,6 +61,15 @@ constexpr StrategyTraits kStrategies[] = {
      .records_steps = true,
      .plan = plan_rank_per_replica,
      .exchange = make_sharded_gradients},
+    {.name = "localsgd",
+     .words = "replicas that train by themselves and average weights now and then",
+     .gradient_path = "stay where they are; the weights are averaged every H-th step",
+     .outcome = Outcome::approximate,
+     .uses_buckets = true,
+     .averages_weights = true,
+     .groups_ranks = true,
+     .plan = plan_rank_per_replica,
+     .exchange = make_local_sgd},
     {.name = "reference",
      .words = "one device that computes the batches of all replicas",
      .gradient_path = "are accumulated on the device",
@@ -120,7 +129,11 @@ std::vector<std::string> known_strategies(bool StrategyTraits::*trait) {
 }
 
 Outcome outcome_of(const StrategyConfig& config) {
-  return strategy_traits(config.strategy).outcome;
+  const StrategyTraits& row = strategy_traits(config.strategy);
+  // The mean of weights after one step is an update by the mean of gradients where it is linear.
+  const bool is_ddp = config.sync_every == 1 && config.outer_lr == 1 &&
+                      config.outer_momentum == 0 && !config.optimizer.is_adaptive();
+  return row.averages_weights && (config.replicas == 1 || is_ddp) ? Outcome::exact : row.outcome;
 }
 
 StrategyPlan plan_strategy(const StrategyConfig& config) {

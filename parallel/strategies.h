@@ -35,9 +35,10 @@ struct StrategyTraits {
   // Its buckets are reduced to ranks and gathered: --all-reduce and --accumulation-sync have no
   // effect.
   bool shards_state = false;
-  bool groups_ranks = false;   // --devices-per-process takes effect: a rank a device
-  bool has_servers = false;    // --servers, --server-device and --ps-update take effect
-  bool overlaps = false;       // --overlap takes effect
+  bool averages_weights = false;  // not gradients: --sync-every and --outer-... take effect
+  bool groups_ranks = false;      // --devices-per-process takes effect: a rank a device
+  bool has_servers = false;       // --servers, --server-device and --ps-update take effect
+  bool overlaps = false;          // --overlap takes effect
   bool records_steps = false;  // --cuda-graph takes effect: its steps can be recorded and replayed
   // The ranks that are no servers, of a job of at least one replica and one sample.
   std::vector<RankPlan> (*plan)(const StrategyConfig&) = nullptr;
@@ -46,6 +47,8 @@ struct StrategyTraits {
                                                 const StrategyContext&) = nullptr;
   // The whole strategy; null: it is replicated (replicated.cpp).
   std::unique_ptr<Strategy> (*make)(const StrategyConfig&) = nullptr;
+  bool all_reduces_gradients() const { return uses_buckets && !shards_state && !averages_weights; }
+  bool shares_state() const { return !has_servers && !averages_weights; }  // running statistics
   bool is_baseline() const { return outcome == Outcome::baseline; }
 };
 

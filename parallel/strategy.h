@@ -62,14 +62,17 @@ struct StrategyConfig {
   std::uint64_t seed = 0;              // of what layers draw at random (dropout)
   ops::OptimizerOptions optimizer;
   bool overlap = true;  // ddp, zero1: reduce buckets, ps: push shards, while backward runs
-  // But in ps: before each step all replicas take the state of the graph (running statistics) of
-  // replica 0. False also where it has none, or sync_batch_norm keeps all equal to the bit.
+  // But in ps and localsgd: before each step all replicas take the state of the graph (running
+  // statistics) of replica 0. False also where it has none, or sync_batch_norm keeps all equal to
+  // the bit.
   bool broadcast_buffers = false;
   // Batch norm takes the statistics of the global batch. False also where the network has none.
   bool sync_batch_norm = false;
   std::size_t first_bucket_bytes = kMiB;
   std::size_t bucket_cap_bytes = 25 * kMiB;
   PsUpdate ps_update = PsUpdate::server;
+  int sync_every = 4;  // localsgd: steps of a cycle, which ends with the mean of the weights ...
+  double outer_lr = 1, outer_momentum = 0;  // ... or with an update by how far it is off
   PlantedFaults faults;
 };
 

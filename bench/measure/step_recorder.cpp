@@ -63,7 +63,10 @@ void StepRecorder::choose_interval(double step_s) {
 void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   timed_ = timed;
   const bool traced = timed && timed_step_ < options_.trace_steps;
-  const bool wanted = !timed || traced || timed_step_ % interval_ == 0;
+  if (epoch != epoch_ || !timed) epoch_step_ = 0;
+  epoch_ = epoch;
+  if (timed && epoch_step_++ % options_.cycle == 0) observes_cycle_ = cycles_++ % interval_ == 0;
+  const bool wanted = !timed || traced || observes_cycle_;
   observing_ = options_.observe && wanted;
   writer_.begin_step(epoch, total_step_);
   options_.wait->at_step(total_step_);

@@ -4,9 +4,10 @@
 // StepRecorder: the stopwatch of one rank. It turns the phases and buckets that the observers of
 // the rank's replicas have marked into records in the rank's channel.
 //
-// Phases are marked on every Nth step only. N is chosen so that observing takes less than half a
-// percent of the time. On an asynchronous device the host runs some steps ahead; the recorder waits
-// for each step whose phases it observes. That wait is part of the cost of observing.
+// Phases are marked on every Nth step (or cycle of steps) only. N is chosen so that observing takes
+// less than half a percent of the time. On an asynchronous device the host runs some steps ahead;
+// the recorder waits for each step whose phases it observes. That wait is part of the cost of
+// observing.
 #pragma once
 
 #include <cstddef>
@@ -49,6 +50,7 @@ void fill_communication(const StepIntervals& intervals, launch::StepRecord& reco
 struct RecorderOptions {
   bool observe = true;            // phases and buckets; steps are always recorded
   std::size_t steps_ahead = 0;    // timed steps in flight after one has been queued, at most
+  std::uint32_t cycle = 1;        // steps of which all or none are observed
   std::uint32_t trace_steps = 0;  // the first timed steps, observed at any interval and traced
   std::shared_ptr<DeviceWait> wait = std::make_shared<DeviceWait>();  // for the ends of steps
   ReplicaSinks sinks;  // of the rank's first replica, but for the status
@@ -115,6 +117,8 @@ class StepRecorder {
   std::uint64_t total_step_ = 0;  // counted over verification, warm-up and training
   std::uint32_t timed_step_ = 0;
   std::uint32_t interval_ = 1;
+  std::uint32_t epoch_ = 0, epoch_step_ = 0, cycles_ = 0;  // of the timed steps so far
+  bool observes_cycle_ = true;
   bool timed_ = false;
   bool observing_ = false;  // the phases of this step are observed
 };

@@ -75,6 +75,8 @@ Definitions comparison_options() {
   };
 }
 
+constexpr ValueRule kBelowOne = {.maximum = 1, .below_maximum = true};
+
 Definitions training_options() {
   return {
       {"batch-size", kPerRun | kBare, "N,...", &Options::batch_sizes, between(1, kMostSamples),
@@ -91,6 +93,13 @@ Definitions training_options() {
        one_of({"last", "every"}),
        "ddp: average gradients after the last pass, as DistributedDataParallel does below no_sync, "
        "or after every one. dp reduces in every pass, ps pushes after the last."},
+      {"sync-every", kPerRun | kBare, "H,...", &Options::sync_every, between(1, kMostTimes),
+       "localsgd: average the weights after every H steps, and at the end of an epoch."},
+      {"outer-lr", kPerRun | kPlannedByFit | kBare, "RATE,...", &Options::outer_lrs, positive(),
+       "localsgd: learning rate of the update by how far replicas went from the last average "
+       "(DiLoCo uses 0.7, with --outer-momentum=0.9). 1: take their average."},
+      {"outer-momentum", kPerRun | kPlannedByFit | kBare, "M,...", &Options::outer_momenta,
+       kBelowOne, "localsgd: Nesterov's momentum of that update."},
       {"epochs", 0, "N", &Options::epochs, between(0, kMostTimes),
        "Epochs to train, at most: --until-accuracy and a loss that is not finite end a run. 0: "
        "evaluate the weights of --load-model, or the start weights, and take no step."},
@@ -108,7 +117,6 @@ Definitions training_options() {
   };
 }
 
-constexpr ValueRule kBelowOne = {.maximum = 1, .below_maximum = true};
 constexpr ValueRule kInsideOne = {.maximum = 1, .above_minimum = true, .below_maximum = true};
 
 // The optimizer and its numbers, as PyTorch's classes have them.

@@ -147,6 +147,8 @@ struct Options : RunOptions {
   std::vector<std::string> cuda_graphs = {"auto"};         // auto, or on | off
   std::vector<int> accumulation_steps = {1};               // passes of a step
   std::vector<std::string> accumulation_syncs = {"last"};  // last | every
+  std::vector<int> sync_every = {4};                       // localsgd: steps of a cycle
+  std::vector<double> outer_lrs = {1}, outer_momenta = {0};
   std::vector<bool> overlaps = {true};
   std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
   std::vector<int> server_counts = {1};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -101,6 +102,17 @@ void place_on_gpus(TrainingJob& job, const CudaProbe& cuda) {
 }
 
 // Every timed step of every rank has a record in shared memory until the run's end.
+// A cycle is no longer than an epoch, at whose end weights are averaged: else no step that is timed
+// would do so.
+void fit_cycle(TrainingJob& job) {
+  if (job.options.epochs == 0 || cycle_steps(job) <= job.steps_per_epoch) return;
+  const int asked = std::exchange(job.cell.sync_every, static_cast<int>(job.steps_per_epoch));
+  if (asked == RunCell{}.sync_every) return;  // nobody asked for it
+  throw ConfigError(
+      fmt::format("--sync-every={}: an epoch has {}; give more --steps, or average more often",
+                  asked, counted(job.steps_per_epoch, "step")));
+}
+
 void check_step_count(const TrainingJob& job) {
   constexpr double kMostSteps = 2e7;
   const double steps =
@@ -263,6 +275,7 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   job.steps_per_epoch = make_sampler(job).steps_per_epoch();
   if (options.steps) job.steps_per_epoch = std::min(job.steps_per_epoch, *options.steps);
   check_step_count(job);
+  fit_cycle(job);
   place_on_cores(job, host.cpu);
   if (options.device == "cuda") place_on_gpus(job, host.cuda);
   job.backend = resolve_backend(job);

@@ -33,7 +33,11 @@ bool all_reduces(const RunCell& cell) {
   return has_buckets(cell) && !strategy_traits(cell.strategy).shards_state;
 }
 bool accumulates_buckets(const RunCell& cell) {
-  return all_reduces(cell) && cell.accumulation_steps > 1;
+  return has_buckets(cell) && strategy_traits(cell.strategy).all_reduces_gradients() &&
+         cell.accumulation_steps > 1;
+}
+bool averages_weights(const RunCell& cell) {
+  return has_buckets(cell) && strategy_traits(cell.strategy).averages_weights;
 }
 bool groups_ranks(const RunCell& cell) { return strategy_traits(cell.strategy).groups_ranks; }
 bool has_cuda_graphs(const RunCell& cell) { return strategy_traits(cell.strategy).records_steps; }
@@ -118,6 +122,10 @@ std::vector<SweepAxis> make_axes() {
       axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", all_reduces),
       special_axis<&O::accumulation_syncs, &C::accumulation_sync>(
           "accumulation-sync", "accumulation_sync", accumulates_buckets),
+      special_axis<&O::sync_every, &C::sync_every>("sync-every", "sync_every", averages_weights),
+      special_axis<&O::outer_lrs, &C::outer_lr>("outer-lr", "outer_lr", averages_weights),
+      special_axis<&O::outer_momenta, &C::outer_momentum>("outer-momentum", "outer_momentum",
+                                                          averages_weights),
       axis<&O::ps_updates, &C::ps_update>("ps-update", "ps_update", has_servers),
       axis<&O::cuda_graphs, &C::cuda_graph>("cuda-graph", "cuda_graph", has_cuda_graphs,
                                             ignore_cuda_graph),

@@ -35,6 +35,8 @@ struct RunCell {
   double bucket_cap_mb = 25, first_bucket_mb = 1;  // MiB
   std::string accumulation_sync = "last";  // last | every: the passes that exchange gradients
   std::string ps_update = "server";
+  int sync_every = 4;  // localsgd, as the next: steps of a cycle
+  double outer_lr = 1, outer_momentum = 0;
   std::string all_reduce = "auto";  // auto | ring | direct
   std::string cuda_graph = "auto";  // auto | on | off
 

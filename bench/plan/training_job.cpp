@@ -41,7 +41,8 @@ static void from_json(const nlohmann::json& json, RunOptions& options) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunCell, strategy, world_size, servers, batch_size,
                                    global_batch_size, devices_per_process, loader_workers, overlap,
                                    bucket_cap_mb, first_bucket_mb, accumulation_steps,
-                                   accumulation_sync, ps_update, all_reduce, cuda_graph)
+                                   accumulation_sync, ps_update, sync_every, outer_lr,
+                                   outer_momentum, all_reduce, cuda_graph)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample,
                                    ignored_label)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, device,
@@ -117,13 +118,18 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   describe(traits.overlaps, "overlap", on_off(cell.overlap));
   describe(traits.uses_buckets, "first_bucket_mb", cell.first_bucket_mb);
   describe(traits.uses_buckets, "bucket_cap_mb", cell.bucket_cap_mb);
-  describe(traits.uses_buckets && job.network.has_state && !syncs, "broadcast_buffers",
-           on_off(options.broadcast_buffers));
+  describe(traits.uses_buckets && traits.shares_state() && job.network.has_state && !syncs,
+           "broadcast_buffers", on_off(options.broadcast_buffers));
   describe(syncs && cell.world_size > 1, "sync_batch_norm", "on");
   describe(cell.devices_per_process > 1, "devices_per_process", cell.devices_per_process);
   describe(!job.all_reduce.empty(), "all_reduce", job.all_reduce);
-  describe(traits.uses_buckets && !traits.shards_state && cell.accumulation_steps > 1,
-           "accumulation_sync", cell.accumulation_sync);
+  describe(traits.all_reduces_gradients() && cell.accumulation_steps > 1, "accumulation_sync",
+           cell.accumulation_sync);
+  const bool averages = traits.averages_weights && cell.world_size > 1;
+  const bool outer = averages && (cell.outer_lr != 1 || cell.outer_momentum != 0);
+  describe(averages, "sync_every", cell.sync_every);
+  describe(outer, "outer_lr", cell.outer_lr);
+  describe(outer, "outer_momentum", cell.outer_momentum);
   describe(traits.has_servers, "ps_update", cell.ps_update);
   describe(traits.has_servers && cuda, "server_device", options.server_device);
   describe(cuda && traits.records_steps, "cuda_graph", on_off(records_steps(job)));
@@ -216,8 +222,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.per_device_batch = job.per_device_batch;
   config.accumulation_steps = job.cell.accumulation_steps;
   const StrategyTraits& traits = strategy_traits(job.cell.strategy);
-  config.sync_every_pass =
-      traits.uses_buckets && !traits.shards_state && job.cell.accumulation_sync == "every";
+  config.sync_every_pass = traits.all_reduces_gradients() && job.cell.accumulation_sync == "every";
   config.seed = job.options.seed;
   config.optimizer = optimizer_of(job);
   config.overlap = job.cell.overlap;
@@ -226,6 +231,9 @@ StrategyConfig strategy_config(const TrainingJob& job) {
       job.options.broadcast_buffers && job.network.has_state && !config.sync_batch_norm;
   config.first_bucket_bytes = mebibytes(job.cell.first_bucket_mb);
   config.bucket_cap_bytes = mebibytes(job.cell.bucket_cap_mb);
+  config.sync_every = job.cell.sync_every;
+  config.outer_lr = job.cell.outer_lr;
+  config.outer_momentum = job.cell.outer_momentum;
   config.ps_update = job.cell.ps_update == "worker" ? PsUpdate::worker : PsUpdate::server;
   if (!job.is_reference()) config.faults = planted_faults(job.options.injections);
   return config;
@@ -253,6 +261,11 @@ bool can_record_steps(const TrainingJob& job) {
 bool records_steps(const TrainingJob& job) {
   return job.options.device == "cuda" && !job.is_reference() && job.cell.cuda_graph != "off" &&
          can_record_steps(job);
+}
+
+int cycle_steps(const TrainingJob& job) {
+  const bool averages = strategy_traits(job.cell.strategy).averages_weights;
+  return averages && job.cell.world_size > 1 ? job.cell.sync_every : 1;
 }
 
 bool is_approximate(const TrainingJob& job) {

@@ -103,6 +103,9 @@ bool can_record_steps(const TrainingJob& job);
 // Whether the run's devices do record its steps: CUDA devices do unless it is off.
 bool records_steps(const TrainingJob& job);
 
+// After how many steps the run's steps repeat what they do: a step between is no sample of them.
+int cycle_steps(const TrainingJob& job);
+
 // Whether the run's strategy computes something else than one device, by design.
 bool is_approximate(const TrainingJob& job);
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
@@ -128,12 +129,16 @@ void RankSession::warm_up() {
 
 // Returns the number of steps taken, which is the same on all ranks.
 std::int64_t RankSession::warm_up_steps() {
-  const std::int64_t limit = warmup_limit(job_.options);
+  const std::int64_t cycle = cycle_steps(job_);
+  const std::int64_t limit = round_up(warmup_limit(job_.options), cycle);
   warmup_step_s_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(limit, 4096)));
   std::int64_t done = 0;
+  double cycle_s = 0;
   trainer_.take_steps(limit, false, 0, [&] {
-    warmup_step_s_.push_back(trainer_.recorder().last_step_s());
-    return ++done < limit && warm_up_goes_on(done);
+    cycle_s += trainer_.recorder().last_step_s();
+    if (++done % cycle != 0) return true;
+    warmup_step_s_.push_back(std::exchange(cycle_s, 0) / static_cast<double>(cycle));
+    return done < limit && warm_up_goes_on(done / cycle);
   });
   return done;
 }
@@ -142,7 +147,8 @@ std::int64_t RankSession::warm_up_steps() {
 // store. Its times suffice: the steps of all ranks wait for the slowest one.
 bool RankSession::warm_up_goes_on(std::int64_t done) {
   constexpr std::int64_t kLookInterval = 5;
-  const auto first = std::max<std::int64_t>(job_.options.warmup_steps, report::kFewestForSteady);
+  const auto first = std::max<std::int64_t>(ceil_div(job_.options.warmup_steps, cycle_steps(job_)),
+                                            report::kFewestForSteady);
   if (done < first || (done - first) % kLookInterval != 0) return true;
   if (trainer_.world() == nullptr) return !report::is_steady(warmup_step_s_);
   const std::string key = fmt::format("warm_up/{}", done);

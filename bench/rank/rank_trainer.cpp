@@ -128,6 +128,7 @@ void RankTrainer::make_recorder() {
     if (!marker_->is_heard()) marker_.reset();
   }
   RecorderOptions options{.observe = job_.options.observe,
+                          .cycle = static_cast<std::uint32_t>(cycle_steps(job_)),
                           .trace_steps = trace_steps,
                           .wait = wait_,
                           .sinks = {.ranges = marker_.get(),
@@ -231,18 +232,19 @@ void RankTrainer::make_source() {
 
 void RankTrainer::take_steps(std::int64_t count, bool timed, int epoch,
                              const std::function<bool()>& goes_on) {
+  const std::int64_t cycle = cycle_steps(job_);
   for (std::int64_t done = 0; done < count; ++epoch) {
     const std::int64_t now = std::min(count - done, job_.steps_per_epoch);
     source_->begin_epoch(epoch, now);
     for (std::int64_t i = 0; i < now; ++i) {
-      take_step(timed, epoch);
+      take_step(timed, epoch, count >= cycle ? done + i : cycle);
       if (goes_on && !goes_on()) return;
     }
     done += now;
   }
 }
 
-void RankTrainer::take_step(bool timed, int epoch) {
+void RankTrainer::take_step(bool timed, int epoch, std::int64_t cycle_step) {
   if (inputs_.interrupted && inputs_.interrupted()) throw Interrupted();
   calls_made_.begin_step();
   recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
@@ -250,15 +252,14 @@ void RankTrainer::take_step(bool timed, int epoch) {
   Stream& stream = primary.stream();
   taken_.clear();
   input_of(0);
-  if (traffic_.value || !traffic_.reason.empty()) {
-    runner_->run(inputs_of_step_);
-  } else {
-    count_traffic([&] {
-      runner_->run(inputs_of_step_);
-      const std::unique_ptr<Event> done = primary.device().make_event();
-      stream.record(*done);
-      wait_->until(*done, "the first step");
-    });
+  const bool is_counted = traffic_.value || !traffic_.reason.empty();
+  if (!is_counted && cycle_step == 0) begin_traffic();
+  runner_->run(inputs_of_step_);
+  if (!is_counted && cycle_step + 1 == cycle_steps(job_)) {
+    const std::unique_ptr<Event> done = primary.device().make_event();
+    stream.record(*done);
+    wait_->until(*done, "the first steps");
+    count_traffic();
   }
   source_->consumed(stream);
   recorder_->end_step([this] { strategy_->report(recorder_->replica()); });
@@ -279,14 +280,15 @@ StepInput RankTrainer::input_of(int pass) {
   return taken_[index];
 }
 
+void RankTrainer::begin_traffic() {
+  for (comm::Communicator* one : devices_.communicators()) one->take_traffic();
+}
+
 // Communicators connect workers in the order of their replicas, and then servers, which have no
 // steps: what goes to those is counted where it is sent.
-void RankTrainer::count_traffic(const std::function<void()>& step) {
-  const std::vector<comm::Communicator*> all = devices_.communicators();
-  for (comm::Communicator* one : all) one->take_traffic();
-  step();
+void RankTrainer::count_traffic() {
   std::vector<LinkTraffic> links;
-  for (comm::Communicator* one : all) {
+  for (comm::Communicator* one : devices_.communicators()) {
     const std::vector<comm::PeerTraffic> peers = one->take_traffic();
     if (peers.empty()) {
       traffic_.reason = fmt::format("the {} backend does not tell all that it sends", job_.backend);

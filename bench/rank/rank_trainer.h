@@ -91,7 +91,8 @@ class RankTrainer {
   const RankPlan& plan() const { return plan_; }
   bool is_server() const { return plan_.role == Role::server; }
   const nn::ModelSpec& model() const { return model_; }
-  // What crossed the links in the first step. Before that it has neither a value nor a reason.
+  // What crossed the links in the first cycle of steps (cycle_steps). Before that it has neither a
+  // value nor a reason.
   const Known<std::vector<LinkTraffic>>& traffic() const { return traffic_; }
   // With --trace: the calls that the numbers in the trace stand for.
   const std::vector<std::string>& calls() const { return calls_; }
@@ -109,9 +110,10 @@ class RankTrainer {
   void admit(std::size_t i, MemoryNeeds& needs);
   void observe_calls();
   void make_source();
-  void take_step(bool timed, int epoch);
+  void take_step(bool timed, int epoch, std::int64_t cycle_step);
   StepInput input_of(int pass);
-  void count_traffic(const std::function<void()>& step);
+  void begin_traffic();
+  void count_traffic();
   // The samples of the test set that local replica `i` evaluates: begin and end. Each replica of
   // the run takes a contiguous part, so that every sample counts once.
   std::pair<std::int64_t, std::int64_t> test_part(std::size_t i) const;

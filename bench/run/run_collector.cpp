@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/math.h"
 #include "bench/host/environment_capture.h"
 #include "bench/run/run_records.h"
 #include "parallel/strategies.h"
@@ -21,10 +22,11 @@ struct CollectedRun : RunRecords {
   // Workers that left anything. Some may be missing in a joined world that failed: figures of the
   // others are better than none.
   std::vector<std::size_t> heard = {};
+  std::vector<std::vector<launch::StepRecord>> cycles = {};  // [worker] of its steps
 
-  std::vector<std::span<const launch::StepRecord>> heard_steps() const {
+  std::vector<std::span<const launch::StepRecord>> heard_cycles() const {
     std::vector<std::span<const launch::StepRecord>> found;
-    for (const std::size_t r : heard) found.emplace_back(steps[r]);
+    for (const std::size_t r : heard) found.emplace_back(cycles[r]);
     return found;
   }
 };
@@ -32,6 +34,7 @@ struct CollectedRun : RunRecords {
 CollectedRun read_records(const TrainingJob& job, const launch::RankChannels& channels) {
   CollectedRun all{read_run_records(job, channels), job};
   for (std::size_t r = 0; r < all.steps.size(); ++r) {
+    all.cycles.push_back(whole_cycles(all.steps[r], cycle_steps(job)));
     if (!all.steps[r].empty() || !all.results[r].host.empty()) all.heard.push_back(r);
   }
   return all;
@@ -50,10 +53,10 @@ void fill_warmup(const CollectedRun& all, report::Run& run) {
 
 void fill_steps(const CollectedRun& all, report::Run& run) {
   std::vector<std::vector<double>> ranks;
-  for (const auto& steps : all.heard_steps()) ranks.push_back(step_times(steps));
+  for (const auto& steps : all.heard_cycles()) ranks.push_back(step_times(steps));
   fill_warmup(all, run);
   run.step.samples_s = report::slowest_rank_per_step(ranks);
-  run.step.count = static_cast<std::int64_t>(run.step.samples_s.size());
+  run.step.count = static_cast<std::int64_t>(run.step.samples_s.size()) * cycle_steps(all.job);
   if (run.step.count == 0) {
     run.samples_per_s = report::Figure::missing("no timed step was finished");
     run.samples_per_s_per_device = run.samples_per_s;
@@ -80,7 +83,7 @@ void fill_course(const CollectedRun& all, report::Run& run) {
     heard.push_back(&all.results[r]);
     ranks.push_back({all.results[r].progress, all.steps[r]});
   }
-  run.phases = phase_figures(all.heard_steps(), all.wait_bound_s);
+  run.phases = phase_figures(all.heard_cycles(), all.wait_bound_s);
   note_server_update(all.job, run.phases);
   run.epochs = epoch_rows(heard);
   run.evaluation = evaluation_alone(heard);
@@ -101,16 +104,17 @@ report::DeviceRow device_row(const CollectedRun& all, const launch::RankChannels
   const auto& rss = all.results[r].peak_rss_bytes;
   row.process_peak_rss_bytes = rss ? report::Figure::of(static_cast<double>(*rss))
                                    : report::Figure::missing("the system does not tell it");
-  const bool timed = r < all.steps.size() && !all.steps[r].empty();
+  const bool timed = r < all.cycles.size() && !all.cycles[r].empty();
   // The replicas of a rank take their steps together.
   row.step_time_median_s =
-      timed ? report::Figure::of(report::median(step_times(all.steps[r])))
+      timed ? report::Figure::of(report::median(step_times(all.cycles[r])))
             : report::Figure::missing(row.role == "server" ? "servers take no steps"
                                                            : "no timed step was finished");
   if (timed && index > 0)
     row.phases = replica_figures(channels.replicas(static_cast<int>(r)), index);
   if (timed && index == 0) {
-    row.phases = phase_figures(std::array{std::span(all.steps[r])}, all.wait_bound_s);
+    row.phases = phase_figures(std::array{std::span<const launch::StepRecord>(all.cycles[r])},
+                               all.wait_bound_s);
     note_server_update(all.job, row.phases);
     row.buckets = bucket_rows(all.buckets[r], all.steps[r], all.wait_bound_s);
   }
@@ -233,6 +237,7 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
 
 static void fill_traffic(const CollectedRun& all, report::Run& run) {
   report::StepTraffic step;
+  const auto cycle = static_cast<std::uint64_t>(cycle_steps(all.job));
   std::map<std::pair<int, bool>, comm::Traffic> ends;  // participant, and whether it sends
   for (std::size_t r = 0; r < all.steps.size(); ++r) {
     const auto& told = all.results[r].traffic;
@@ -247,6 +252,10 @@ static void fill_traffic(const CollectedRun& all, report::Run& run) {
       }
     }
   }
+  step.messages = ceil_div(step.messages, cycle);
+  step.busiest_messages = ceil_div(step.busiest_messages, cycle);
+  step.bytes /= cycle;
+  step.busiest_bytes /= cycle;
   run.traffic.value = step;
 }
 

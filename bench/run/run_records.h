@@ -104,6 +104,10 @@ std::map<std::string, report::Figure> phase_figures(
 std::map<std::string, report::Figure> replica_figures(
     std::span<const launch::ReplicaRecord> records, std::size_t replica);
 
+// Each `cycle` consecutive steps of an epoch as one that lasts their mean, which begins with the
+// first; one that is not whole is left out. So figures have the steps that communicate in them.
+std::vector<launch::StepRecord> whole_cycles(std::span<const launch::StepRecord> steps, int cycle);
+
 // The seconds of each step.
 std::vector<double> step_times(std::span<const launch::StepRecord> steps);
 

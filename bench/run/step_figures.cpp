@@ -213,6 +213,37 @@ std::map<std::string, report::Figure> replica_figures(
   return figures;
 }
 
+std::vector<launch::StepRecord> whole_cycles(std::span<const launch::StepRecord> steps, int cycle) {
+  std::vector<launch::StepRecord> whole;
+  const auto length = static_cast<std::size_t>(cycle);
+  for (std::size_t i = 0; i + length <= steps.size();) {
+    const auto part = steps.subspan(i, length);
+    if (part.back().epoch != part[0].epoch) {
+      ++i;
+      continue;
+    }
+    launch::StepRecord& mean = whole.emplace_back(part[0]);
+    mean.end_s = mean.begin_s + (part.back().end_s - part[0].begin_s) / cycle;
+    for (double launch::StepRecord::*member :
+         {&launch::StepRecord::comm_s, &launch::StepRecord::comm_overlapped_s,
+          &launch::StepRecord::comm_wait_s, &launch::StepRecord::comm_wait_exposed_s,
+          &launch::StepRecord::interpreter_wait_s}) {
+      mean.*member = 0;
+      for (const launch::StepRecord& step : part) mean.*member += step.*member / cycle;
+    }
+    for (std::size_t p = 0; p < kPhaseCount; ++p) {
+      mean.phase_s[p] = 0;
+      for (const launch::StepRecord& step : part) mean.phase_s[p] += step.phase_s[p] / cycle;
+    }
+    for (const launch::StepRecord& step : part) {
+      mean.phases_observed |= step.phases_observed;
+      mean.waits_untold |= step.waits_untold;
+    }
+    i += length;
+  }
+  return whole;
+}
+
 std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
   std::vector<double> times;
   times.reserve(steps.size());

@@ -172,8 +172,13 @@ constexpr auto kTable = std::to_array<Setting>({
     {.key = "config/deterministic", .uses = kConfigUse, .config_key = "deterministic"},
 });
 
-constexpr auto kStrategies = std::to_array<StrategyRow>(
-    {{kBaseline}, {"dp", "", true}, {"ddp", "all_reduce"}, {"ps"}, {"zero1"}, {"zero2"}});
+constexpr auto kStrategies = std::to_array<StrategyRow>({{kBaseline},
+                                                         {"dp", "", true},
+                                                         {"ddp", "all_reduce"},
+                                                         {"ps"},
+                                                         {"zero1"},
+                                                         {"zero2"},
+                                                         {"localsgd"}});
 
 // Calls `visit(row, key, value)` for every value of `run` whose setting has any of the bits `uses`.
 template <typename Visit>
@@ -271,6 +276,8 @@ std::string value_words(std::string_view key, const std::string& value) {
   if (name == "bucket_cap_mb") return fmt::format("bucket cap {} MiB", value);
   if (name == "devices_per_process") return counted(value, "device") + " a process";
   if (name == "ps_update") return "update on the " + value;
+  if (name == "sync_every")
+    return value == "1" ? "sync every step" : fmt::format("sync every {} steps", value);
   if (name == "server_device") return "servers on " + value;
   if (name == "cuda_graph") return "CUDA graphs " + value;
   if (name == kLoaderCost) return fmt::format("loader cost {} us a sample", value);

@@ -47,6 +47,25 @@ RankRecords late_rank() {
   return records;
 }
 
+TEST(WholeCycles, LastTheMeanOfTheirStepsAndCutOnesAreLeftOut) {
+  std::vector<launch::StepRecord> steps;
+  for (std::uint32_t i = 0; i < 7; ++i) {
+    steps.push_back(step_of(i, i));
+    steps.back().epoch = i < 3 ? 0 : 1;  // 2 + a cut one, then 2 + 2
+  }
+  steps[1].end_s = 2.5;  // of the first cycle: 2.5 s
+  steps[1].comm_s = 1.5;
+  const auto whole = whole_cycles(steps, 2);
+  ASSERT_EQ(whole.size(), 3u);
+  EXPECT_EQ(whole[0].step, 0u);
+  EXPECT_EQ(whole[1].step, 3u);
+  EXPECT_EQ(whole[2].step, 5u);
+  EXPECT_EQ(step_times(whole)[0], 1.25);
+  EXPECT_EQ(whole[0].comm_s, 1);
+  EXPECT_EQ(whole[1].comm_overlapped_s, 0.2);
+  EXPECT_EQ(step_times(whole_cycles(steps, 1)), step_times(steps));
+}
+
 TEST(Arrivals, AreWhereTheLastRankEnters) {
   RankRecords records = late_rank();
   fill_arrivals(records, 2, 0, true);

@@ -48,7 +48,7 @@ class FitCommand : public testing::Test {
 
 void FitCommand::expect_agreement() {
   const auto found = fits({"--gpus=2", "--memory-per-device=8MiB", "--verify-steps=0"});
-  for (const char* strategy : {"single", "dp", "ddp", "ps", "zero1", "zero2"}) {
+  for (const char* strategy : {"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd"}) {
     const json& row = found.at(strategy);
     const int batch = row["batch_per_device"];
     const auto result = program.run(test::small_run(
@@ -67,7 +67,7 @@ void FitCommand::expect_agreement() {
 
 TEST_F(FitCommand, PlansEveryStrategyWithinTheMemoryGiven) {
   const auto found = fits({"--gpus=4", "--memory-per-device=64MiB"});
-  ASSERT_EQ(found.size(), 6U);
+  ASSERT_EQ(found.size(), 7U);
   for (const auto& [strategy, row] : found) {
     EXPECT_GT(row["batch_per_device"], 8) << strategy;
     EXPECT_EQ(row["global_batch"],
@@ -144,7 +144,7 @@ TEST_F(FitCommand, PlansEachStrategyOnceForListsThatDecideNoMemory) {
   config["batch_size"] = {8, 16};
   program.write("lenet.json", config.dump());
   fits({"--gpus=2", "--memory-per-device=64MiB"});
-  EXPECT_EQ(document_["fits"].size(), 6U) << document_["fits"];
+  EXPECT_EQ(document_["fits"].size(), 7U) << document_["fits"];
 }
 
 // With few samples the server of eight workers is the fullest, which no sample makes fuller.

@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 TEST(OptionSources, WithoutAnythingTheDefaultsHold) {
   Options expected;
   expected.batch_sizes = {kDefaultBatchSize};
-  expected.strategies = {"single", "dp", "ddp", "ps", "zero1", "zero2"};
+  expected.strategies = {"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd"};
   EXPECT_EQ(options_of({}), expected);
 }
 

@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& instance) { return instance.param.name; });
 
 TEST(OptionValues, EveryStrategyIsComparedWhereNoneIsGiven) {
-  const std::vector<std::string> all = {"single", "dp", "ddp", "ps", "zero1", "zero2"};
+  const std::vector<std::string> all = {"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd"};
   const TemporaryDirectory folder;
   folder.write("c.json", R"({"batch_size": 8})");
   folder.write("dp.json", R"({"strategy": "dp"})");
@@ -179,15 +179,15 @@ TEST(OptionValues, OneStrategyIsTakenWhereOneRunIsMade) {
   EXPECT_THAT(rank({}), ElementsAre("single"));
   EXPECT_THAT(rank({"--strategy=ddp"}), ElementsAre("ddp"));
   EXPECT_THAT(options_of({"--save-model=w.safetensors"}).strategies, ElementsAre("single"));
-  EXPECT_THAT(refusal({"--strategy=all", "--save-model=w.safetensors"}), HasSubstr("6 runs"));
+  EXPECT_THAT(refusal({"--strategy=all", "--save-model=w.safetensors"}), HasSubstr("7 runs"));
 }
 
 TEST(OptionValues, AllStandsForEveryStrategy) {
   EXPECT_EQ(options_of({"--strategy=all"}).strategies,
-            (std::vector<std::string>{"single", "dp", "ddp", "ps", "zero1", "zero2"}));
+            (std::vector<std::string>{"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd"}));
   EXPECT_THAT(refusal({"--strategy=all,ddp"}), HasSubstr("ddp is listed twice"));
   EXPECT_THAT(refusal({"--strategy=al"}),
-              HasSubstr("one of single, dp, ddp, ps, zero1, zero2, all"));
+              HasSubstr("one of single, dp, ddp, ps, zero1, zero2, localsgd, all"));
 }
 
 TEST(OptionValues, WhatOtherProgramsHaveIsRefusedWithWhatThereIs) {

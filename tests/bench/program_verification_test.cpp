@@ -93,6 +93,40 @@ TEST_F(VerifiedProgram, OfStepsOfSeveralPassesAgreesInEveryStrategy) {
   }
 }
 
+// Local SGD that synchronises every step is verified as ddp is; else its distance is told.
+TEST_F(VerifiedProgram, OfLocalSgdSaysHowFarItIsFromTheReference) {
+  const auto result =
+      program.run(small_run("localsgd", {"--sync-every=1,2", "--outer-momentum=0,0.5", "--steps=5",
+                                         "--batch-size=8", "--force"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  ASSERT_EQ(report["runs"].size(), 4);
+  for (const json& run : report["runs"]) {
+    const bool is_ddp = run["strategy_options"]["sync_every"] == 1 &&
+                        !run["strategy_options"].contains("outer_momentum");
+    const json verification = run["verification"];
+    EXPECT_EQ(verification["status"], is_ddp ? "passed" : "not_applicable");
+    EXPECT_EQ(verification.contains("divergence"), !is_ddp);
+    if (is_ddp) continue;
+    EXPECT_GT(verification["divergence"], 1e-4);
+    EXPECT_LT(verification["divergence"], 2);
+  }
+  const json cycle = report["runs"][2], step = report["runs"][0];
+  EXPECT_EQ(cycle["strategy_options"]["sync_every"], 2);
+  EXPECT_EQ(cycle["step"]["samples_s"].size(), 2);
+  EXPECT_EQ(cycle["step"]["count"], 4);
+  EXPECT_EQ(2 * cycle["traffic"]["bytes"].get<int>(), step["traffic"]["bytes"]);
+}
+
+TEST_F(VerifiedProgram, OfLocalSgdIsToldFromOneWithAFault) {
+  for (const char* fault : {"sum", "missing_bucket:bucket=0", "stale:rank=1,step=2"}) {
+    const auto result =
+        program.run(small_run("localsgd", {"--sync-every=1", "--verify-steps=4", "--force",
+                                           std::string("--inject=") + fault}));
+    EXPECT_EQ(result.exit_code, 5) << fault << result.err;
+  }
+}
+
 TEST_F(VerifiedProgram, OfSeveralPassesIsToldFromOneWithAFault) {
   for (const char* strategy : {"dp", "ddp", "ps"}) {
     for (const char* fault : {"sum", "missing_bucket:bucket=0", "stale:rank=1,step=2"}) {

@@ -156,6 +156,26 @@ TEST_F(Recorder, ObservesPhasesRarelyEnoughToStayBelowHalfAPercent) {
   EXPECT_EQ(observed, static_cast<int>((100 + recorder.interval() - 1) / recorder.interval()));
 }
 
+// Cycles begin with an epoch, whose last one may be cut.
+TEST_F(Recorder, ObservesWholeCyclesOfSteps) {
+  device.record_cost_s = 1e-6;
+  auto recorder = make({.cycle = 3});
+  const auto one_step = [&](std::uint32_t epoch, bool timed) {
+    recorder.begin_step(epoch, timed);
+    phase(recorder, Phase::forward, 250e-6);
+    recorder.end_step();
+  };
+  one_step(0, false);
+  recorder.choose_interval(recorder.last_step_s());
+  ASSERT_EQ(recorder.interval(), 2u);
+  for (const std::uint32_t epoch : {0, 1}) {
+    for (int i = 0; i < 7; ++i) one_step(epoch, true);
+  }
+  std::string observed;
+  for (const auto& step : channels.steps(0)) observed += step.phases_observed != 0 ? 'x' : '.';
+  EXPECT_EQ(observed, "xxx...x...xxx.");
+}
+
 TEST_F(Recorder, RecordsStepsAloneWhenObservationIsOff) {
   auto recorder = make({.observe = false});
   recorder.begin_step(0, true);

@@ -25,6 +25,8 @@ REFUSED = {"runs": "this peer makes no list of runs; give it the options of each
            "inject": "this peer plants no faults",
            **dict.fromkeys(("accumulation_steps", "accumulation_sync"),
                            "this peer updates after every pass"),
+           **dict.fromkeys(("sync_every", "outer_lr", "outer_momentum"),
+                           "this peer has no local SGD"),
            **dict.fromkeys(("hosts", "hostfile", "launcher", "remote_shell", "remote_program",
                             "launcher_args"), ONE_HOST)}
 

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// `localsgd`: each replica updates its own weights, and every H-th step their mean takes their
+// place (Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019). With an outer
+// optimizer the mean of (anchor - weights) is the gradient of an update of the anchor, the weights
+// that the last mean left (Douillard et al., "DiLoCo", 2023: SGD with Nesterov's momentum).
+//
+// Each replica keeps its optimizer's state and its graph's (running statistics).
+//
+// Wire, per rank and H steps: 2 (n-1)/n S bytes for S bytes of weights.
+#include <memory>
+#include <vector>
+
+#include "kernels/ops/optimizer.h"
+#include "parallel/gradient_exchange.h"
+#include "parallel/replica.h"
+#include "parallel/step_parts.h"
+
+namespace ddpbench {
+namespace {
+
+class LocalSgd final : public GradientExchange {
+ public:
+  using GradientExchange::GradientExchange;
+
+  void adapt(ReplicaOptions& options) override { options.weight_sharing = Sharing::mappable; }
+
+  void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) override {
+    Buffer summary;
+    needs.add(planned_summary(summary));
+    needs.add(planned_outer(parameters.flat_bytes));
+  }
+
+  void finish(bool) override {}
+
+  void update(float grad_scale, bool stale) override {
+    GradientExchange::update(grad_scale, stale);
+    if (++steps_ == config_.sync_every) average(context_.observer);
+  }
+
+  void publish() override {
+    if (steps_ > 0) average(nullptr);
+  }
+
+  // Tells the buckets of weights, in the steps that average them.
+  void report(PhaseObserver& observer) override {
+    for (std::size_t b = 0; steps_ == 0 && b < buckets().size(); ++b) {
+      if (static_cast<int>(b) == config_.faults.missing_bucket) continue;
+      const comm::WorkTimes times = averaged_[b].times();
+      report_transfer(observer, b, buckets()[b].bytes, times.start_s, times);
+    }
+  }
+
+  void parameters_set(bool to_step_0) override {
+    steps_ = 0;
+    if (!anchor_) return;
+    replica_->device().copy(replica_->stream(), anchor_.view(), weights());
+    if (to_step_0 && velocity_) fill_with_zeros(replica_->device(), replica_->stream(), velocity_);
+  }
+
+  // The mean of the replicas' own, for those who compare it.
+  BufferView fetch_gradients() override {
+    const BufferView gradients = replica_->graph().gradients().view();
+    all_reduce(gradients, {.after = &replica_->stream()}).wait(replica_->stream());
+    return gradients;
+  }
+
+ private:
+  BufferView weights() const { return replica_->graph().weights().view(); }
+  bool has_outer() const { return config_.outer_lr != 1 || config_.outer_momentum != 0; }
+  ops::OptimizerOptions outer() const {
+    return {.lr = config_.outer_lr,
+            .momentum = config_.outer_momentum,
+            .nesterov = config_.outer_momentum > 0};
+  }
+
+  std::vector<PlannedBuffer> planned_outer(std::size_t flat_bytes) {
+    if (!has_outer()) return {};
+    return {{&anchor_, MemoryCategory::optimizer, flat_bytes},
+            {&velocity_, MemoryCategory::optimizer,
+             ops::optimizer_state_bytes(outer(), flat_bytes / sizeof(float))}};
+  }
+
+  std::vector<Bucket> open() override {
+    const nn::ParameterPlan& plan = replica_->graph().plan();
+    std::vector<Bucket> buckets =
+        plan_buckets(plan, config_.first_bucket_bytes, config_.bucket_cap_bytes);
+    allocate(replica_->device(), planned_outer(plan.flat_bytes));
+    agree_on(buckets);
+    registered_.add(world(), replica_->graph().weights());
+    averaged_.resize(buckets.size());
+    return buckets;
+  }
+
+  comm::Work start(std::size_t, const comm::CallOptions&) override { return {}; }
+
+  comm::Work all_reduce(const BufferView& range, const comm::CallOptions& options) {
+    return world().all_reduce(flat_elements(range), comm::ReduceOp::average, options);
+  }
+
+  // Ends the cycle. `observer` may be null.
+  void average(PhaseObserver* observer) {
+    steps_ = 0;
+    // An update at rate 1 is a difference.
+    if (has_outer()) apply(weights(), anchor_.view(), 1, {.lr = 1, .momentum = 0}, nullptr);
+    {
+      const ScopedPhase phase(observer, Phase::comm_wait, replica_->stream());
+      for (std::size_t b = 0; b < buckets().size(); ++b) {
+        if (static_cast<int>(b) == config_.faults.missing_bucket) continue;
+        const Bucket& bucket = buckets()[b];
+        averaged_[b] = all_reduce(weights().slice(bucket.offset_bytes, bucket.bytes),
+                                  {.after = &replica_->stream(),
+                                   .start = comm::Start::deferred,
+                                   .bucket = static_cast<int>(b)});
+      }
+      for (const comm::Work& work : averaged_) work.wait(replica_->stream());
+    }
+    if (!has_outer()) return;
+    const ScopedPhase phase(observer, Phase::optimizer, replica_->stream());
+    apply(anchor_.view(), weights(), -1, outer(), velocity_.data());
+    replica_->device().copy(replica_->stream(), weights(), anchor_.view());
+  }
+
+  void apply(const BufferView& weights, const BufferView& gradients, float grad_scale,
+             const ops::OptimizerOptions& options, std::byte* state) {
+    context_.backends[0]->update(replica_->stream(),
+                                 {.weights = reinterpret_cast<float*>(weights.data),
+                                  .gradients = reinterpret_cast<const float*>(gradients.data),
+                                  .state = state,
+                                  .count = weights.bytes / sizeof(float),
+                                  .grad_scale = grad_scale,
+                                  .options = options});
+  }
+
+  int steps_ = 0;                     // since the replicas were equal
+  Buffer anchor_, velocity_;          // with an outer optimizer
+  std::vector<comm::Work> averaged_;  // [bucket]
+  Registrations registered_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientExchange> make_local_sgd(const StrategyConfig& config,
+                                                 const StrategyContext& context) {
+  return std::make_unique<LocalSgd>(config, context);
+}
+
+}  // namespace ddpbench
