@@ -102,6 +102,10 @@ Work Communicator::barrier(CallOptions options) {
   return issue({OperationKind::barrier, ReduceOp::sum, 0, {}, {}, options.bucket}, options);
 }
 
+void Communicator::wait_until(PredicateRef) {
+  throw InternalError(fmt::format("{} cannot wait for any message", backend()));
+}
+
 void Communicator::check_rank(int rank, const char* what) const {
   ensure(rank >= 0 && rank < size_, "{} is rank {} of {}", what, rank, size_);
 }

@@ -32,6 +32,7 @@ class WorkState {
   virtual void wait(Stream& stream) = 0;
   virtual void synchronize(std::optional<Deadline> deadline) = 0;
   virtual WorkTimes times() const = 0;
+  virtual bool is_done() = 0;
 };
 
 // Copyable; an empty Work counts as done.
@@ -50,6 +51,8 @@ class Work {
   void synchronize(std::optional<Deadline> deadline = {}) const {
     if (state_) state_->synchronize(deadline);
   }
+  // Whether it is done or has failed, which waiting tells. It moves only while somebody waits.
+  bool is_done() const { return !state_ || state_->is_done(); }
   // REQUIRES: done.
   WorkTimes times() const { return state_ ? state_->times() : WorkTimes{}; }
 

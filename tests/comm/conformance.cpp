@@ -343,4 +343,31 @@ void check_a_passed_deadline_leaves_a_message_under_way(Communicator& c) {
   check(value == 7, "wrong value");
 }
 
+// The last rank sends first; each of the others sends when rank 0 has told it to.
+void check_the_first_of_many_messages_is_heard(Communicator& c) {
+  float value = static_cast<float>(c.rank());
+  if (c.rank() > 0) {
+    if (c.rank() + 1 < c.size()) c.recv({&value, 1}, 0, kDeferred).synchronize();
+    return c.send({&value, 1}, 0, kDeferred).synchronize();
+  }
+  const auto size = static_cast<std::size_t>(c.size());
+  std::vector<float> heard(size, -1);
+  std::vector<Work> works(size);
+  for (int peer = 1; peer < c.size(); ++peer) {
+    const auto p = static_cast<std::size_t>(peer);
+    works[p] = c.recv({&heard[p], 1}, peer, kDeferred);
+  }
+  for (int peer = c.size() - 1; peer > 0; --peer) {
+    const auto p = static_cast<std::size_t>(peer);
+    c.wait_until([&] {
+      for (std::size_t w = 1; w < p; ++w) check(!works[w].is_done(), "a message before its time");
+      return works[p].is_done();
+    });
+    works[p].synchronize();
+    check(heard[p] == static_cast<float>(peer), "wrong value");
+    float next = static_cast<float>(peer - 1);
+    if (peer > 1) c.send({&next, 1}, peer - 1, kDeferred).synchronize();
+  }
+}
+
 }  // namespace ddpbench::comm::testing

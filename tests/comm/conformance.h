@@ -28,5 +28,7 @@ void check_mixed_memory(Communicator& c, bool registered);
 void check_all_reduce_is_bit_identical(Communicator& c, bool registered);
 // A message whose deadline passed in a wait can be waited for again. REQUIRES: 2 ranks.
 void check_a_passed_deadline_leaves_a_message_under_way(Communicator& c);
+// Rank 0 hears of each message when it is there, though it waits for those of all others at once.
+void check_the_first_of_many_messages_is_heard(Communicator& c);
 
 }  // namespace ddpbench::comm::testing

@@ -101,7 +101,7 @@ void groups_of_messages_and_collectives(Communicator& c) {
   for (const float got : data) check(got == static_cast<float>(c.size()), "the sum is wrong");
 }
 
-constexpr std::array<EngineCheck, 16> kChecks = {{
+constexpr std::array<EngineCheck, 17> kChecks = {{
     {"AllReduceForEveryCount", unregistered<check_all_reduce_for_every_count>},
     {"AllReduceOfEveryType", unregistered<check_all_reduce_of_every_type>},
     {"AllReduceOfNarrowTypes", unregistered<check_all_reduce_of_narrow_types>},
@@ -118,6 +118,7 @@ constexpr std::array<EngineCheck, 16> kChecks = {{
     {"MessagesAroundARing", messages_around_a_ring},
     {"MessagesInTheOrderOfIssue", messages_in_the_order_of_issue},
     {"SeveralCallsInFlight", several_calls_in_flight},
+    {"FirstOfManyMessages", check_the_first_of_many_messages_is_heard},
     {"GroupsOfMessagesAndCollectives", groups_of_messages_and_collectives},
 }};
 

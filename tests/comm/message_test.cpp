@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "tests/comm/conformance.h"
 #include "tests/comm/rank_runner.h"
 
 namespace ddpbench::comm::testing {
@@ -127,6 +128,10 @@ TEST_P(MessageTest, AMessageProgressesWhileItsRankWaitsInACollective) {
     }
     check(one == static_cast<float>(c.size()), "the collective is wrong");
   });
+}
+
+TEST_P(MessageTest, TheFirstOfManyIsHeard) {
+  on_all_ranks(check_the_first_of_many_messages_is_heard);
 }
 
 std::vector<Setting> settings() {

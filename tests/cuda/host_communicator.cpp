@@ -38,6 +38,7 @@ class HostWork final : public WorkState {
     finish();
   }
   WorkTimes times() const override { return inner.times(); }
+  bool is_done() override { return inner.is_done(); }
 
  private:
   void finish() {

@@ -53,6 +53,7 @@ class CudaWork final : public WorkState {
   void synchronize(std::optional<Deadline> deadline) override;
   // NCCL does not tell when the peers had entered: arrived_told is false then.
   WorkTimes times() const override;
+  bool is_done() override;
 
   const Operation& operation() const noexcept { return operation_; }
 
@@ -69,7 +70,6 @@ class CudaWork final : public WorkState {
   friend class WorkMonitor;
   enum class State : std::uint8_t { open, issued, done, failed };
 
-  bool is_done();
   bool is_recorded() const noexcept { return recording_ != 0; }
   bool reached(cudaEvent_t event) const;
   void ensure_issued() const;

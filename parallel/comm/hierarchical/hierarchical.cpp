@@ -123,6 +123,7 @@ class HierarchicalCommunicator final : public QueuedCommunicator {
     world_->group_end();
     QueuedCommunicator::group_end();
   }
+  void wait_until(PredicateRef done) override { world_->wait_until(done); }  // it has all messages
   void register_buffer(const Buffer& buffer) override {
     world_->register_buffer(buffer);
     executor().while_idle([&] { hierarchy().host().register_buffer(buffer); });

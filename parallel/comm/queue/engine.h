@@ -31,6 +31,7 @@ class QueuedWork : public WorkState {
   void wait(Stream& stream) override;
   void synchronize(std::optional<Deadline> deadline) override;
   WorkTimes times() const override;
+  bool is_done() override { return finished(); }
 
   const Operation& operation() const noexcept { return operation_; }
   Start start() const noexcept { return start_; }

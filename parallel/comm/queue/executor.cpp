@@ -104,31 +104,35 @@ void Executor::start_background(std::uint64_t last) {
 void Executor::complete(QueuedWork& work, Deadline deadline) {
   ensure(work.finished() || work.sequence() != 0,
          "a work of a group that is still open is awaited");
-  while (!work.finished()) {
+  execute_until([&] { return work.finished(); }, work.sequence(), &work.operation(), deadline);
+  work.rethrow();
+}
+
+void Executor::execute_until(PredicateRef done, std::uint64_t last, const Operation* operation,
+                             Deadline deadline) {
+  while (!done()) {
     {
       const Role role(*this);
       if (role) {
-        drive(work, deadline);
+        drive(done, last, operation, deadline);
         continue;
       }
     }
     // Another thread executes. Between works it gives way to a claimant.
     claimants_.fetch_add(1, std::memory_order_seq_cst);
     engine_->wake_waiter();
-    wait_locally(deadline,
-                 [&] { return work.finished() || !role_taken_.load(std::memory_order_seq_cst); });
+    wait_locally(deadline, [&] { return done() || !role_taken_.load(std::memory_order_seq_cst); });
     claimants_.fetch_sub(1, std::memory_order_seq_cst);
     if (background_wanted()) wake_thread();  // it may have given way to a claim that is gone
-    if (work.finished() || !has_passed(deadline)) continue;
-    wait_locally(deadline_after(kLastWords_s), [&] { return work.finished(); });
-    if (!work.finished()) {
+    if (done() || !has_passed(deadline)) continue;
+    wait_locally(deadline_after(kLastWords_s), done);
+    if (!done()) {
       throw CommTimeout(
-          engine_->prefix(&work.operation()) +
+          engine_->prefix(operation) +
               "deadline passed while another thread executes it or an earlier operation",
-          operation_name(&work.operation()));
+          operation_name(operation));
     }
   }
-  work.rethrow();
 }
 
 void Executor::while_idle(const std::function<void()>& change) {
@@ -246,20 +250,22 @@ void Executor::run_collective(QueuedWork& work, Deadline deadline, Waiter waiter
   }
 }
 
-// Executes until the work is done. Throws CommTimeout only; all other failures end in the work.
-void Executor::drive(QueuedWork& work, Deadline deadline) {
+// Throws CommTimeout; other failures end in the works, but where none is named.
+void Executor::drive(PredicateRef done, std::uint64_t last, const Operation* operation,
+                     Deadline deadline) {
   if (has_passed(deadline)) {
-    throw CommTimeout(engine_->prefix(&work.operation()) + "deadline passed before it began",
-                      operation_name(&work.operation()));
+    throw CommTimeout(engine_->prefix(operation) + "deadline passed before it began",
+                      operation_name(operation));
   }
-  run_queue(work.sequence(), deadline, Waiter::caller);
-  if (work.finished()) return;
+  run_queue(last, deadline, Waiter::caller);
+  if (done()) return;
   try {  // a deadline leaves messages in flight; all other failures end the communicator
-    engine_->await(&work.operation(), deadline, Waiter::caller, [&] { return work.finished(); });
+    engine_->await(operation, deadline, Waiter::caller, done);
   } catch (const CommTimeout&) {
     throw;
   } catch (...) {
     fail_all(nullptr, std::current_exception());
+    if (operation == nullptr) throw;
   }
 }
 

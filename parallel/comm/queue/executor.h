@@ -43,7 +43,8 @@ class WorkQueue {
   std::vector<std::shared_ptr<QueuedWork>> take_all();
 
   // Any thread may ask whether the queue holds any work, or the work of number `sequence`.
-  bool holds_any() const noexcept { return holds(issued_.load(std::memory_order_seq_cst)); }
+  bool holds_any() const noexcept { return holds(issued()); }
+  std::uint64_t issued() const noexcept { return issued_.load(std::memory_order_seq_cst); }
   bool holds(std::uint64_t sequence) const noexcept {
     return taken_.load(std::memory_order_seq_cst) < sequence;
   }
@@ -75,6 +76,10 @@ class Executor final : public std::enable_shared_from_this<Executor> {
 
   // Blocks until the work is done; rethrows its error. Thread-safe.
   void complete(QueuedWork& work, Deadline deadline);
+  // As Communicator::wait_until.
+  void wait_until(PredicateRef done) {
+    execute_until(done, queue_.issued(), nullptr, deadline_after(timeout_s()));
+  }
   // The deadline, in seconds, of waits that have none of their own.
   double timeout_s() const noexcept { return options_.timeout_s; }
   // Called on the executing thread when a work has succeeded.
@@ -94,7 +99,10 @@ class Executor final : public std::enable_shared_from_this<Executor> {
   void run_collective(QueuedWork& work, Deadline deadline, Waiter waiter);
   void start_message(std::shared_ptr<QueuedWork> work, Waiter waiter);
   void note_begin(const Operation& operation, Waiter waiter);
-  void drive(QueuedWork& work, Deadline deadline);
+  // Up to the work of number `last`; `operation` is what is waited for, null: any message.
+  void execute_until(PredicateRef done, std::uint64_t last, const Operation* operation,
+                     Deadline deadline);
+  void drive(PredicateRef done, std::uint64_t last, const Operation* operation, Deadline deadline);
   std::optional<Deadline> earliest_deadline();
   void drive_background();
   void fail_all(QueuedWork* culprit, const std::exception_ptr& error) noexcept;
@@ -145,6 +153,7 @@ class QueuedCommunicator : public Communicator {
   double timeout_s() const noexcept override { return executor_->timeout_s(); }
   void group_start() override { executor_->group_start(); }
   void group_end() override { executor_->group_end(); }
+  void wait_until(PredicateRef done) override { executor_->wait_until(done); }
   void register_buffer(const Buffer&) override {}
   void deregister_buffer(const Buffer&) override {}
   void abort(const std::string& reason) noexcept override { executor_->abort(reason); }
