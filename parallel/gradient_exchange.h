@@ -87,6 +87,8 @@ class GradientExchange {
   // Queues what the replica does about its weights itself: the update by grad_scale * gradients,
   // unless it is stale, where it holds the optimizer's state.
   virtual void update(float grad_scale, bool stale);
+  // Asked once before each step: whether it is done already without this rank, which skips it.
+  virtual bool skips_step() { return false; }
   // As Strategy::report. Buckets of further passes are numbered on.
   virtual void report(PhaseObserver& observer);
 

@@ -1,15 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ps`: synchronous parameter server (Li et al., OSDI 2014). Parameters are cut into one contiguous
+// `ps`: parameter server (Li et al., OSDI 2014). Parameters are cut into one contiguous
 // shard a server. In each step every worker pushes its gradient shards, and each server averages
 // them in rank order. Then workers pull new parameters (update on the server) or averaged gradients
 // (update on the workers).
 //
 // Each worker keeps the state of its own graph (running statistics); nothing sends it.
 //
+// With max_staleness, servers apply each push as it comes, and answer its worker alone (Ho et al.,
+// NIPS 2013). With backup_workers, they take the first gradients of each step, and a late worker
+// skips the steps that are done without it (Chen et al., 2016); each server takes its own first.
+//
 // Wire, per step, for S bytes of parameters, N workers and M servers: a worker sends S and receives
 // S; a server receives N S/M and sends N S/M.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -53,6 +58,15 @@ class PushAndPull final : public GradientExchange {
     const ScopedPhase phase(context_.observer, Phase::pull, stream);
     const nn::Graph& graph = replica_->graph();
     receive_shards(stale ? stale_sink_ : on_server() ? graph.weights() : graph.gradients(), true);
+    if (config_.backup_workers > 0) receive_next_step();
+  }
+
+  bool skips_step() override {
+    if (config_.backup_workers == 0) return false;
+    if (step_ < next_step_) return ++step_ > 0;
+    write_commands(ServerCommand::push);  // of this step
+    ++step_;
+    return false;
   }
 
   // Reports pushes, then pulls, numbered on. Between the transfers of a shard its server works.
@@ -65,6 +79,7 @@ class PushAndPull final : public GradientExchange {
   }
 
   void parameters_set(bool to_step_0) override {
+    if (to_step_0) step_ = next_step_ = 0;
     command_all(to_step_0 ? ServerCommand::reset : ServerCommand::assign);
     send_parameters();
     write_commands(ServerCommand::push);  // every round is a push until the next other command
@@ -72,11 +87,14 @@ class PushAndPull final : public GradientExchange {
 
   BufferView fetch_gradients() override {
     if (on_server()) {  // else they were pulled
-      command_all(ServerCommand::gradients);
-      receive_shards(replica_->graph().gradients(), false);
-      write_commands(ServerCommand::push);
+      pull_all(ServerCommand::gradients, replica_->graph().gradients());
     }
     return GradientExchange::fetch_gradients();
+  }
+
+  // What a worker pulled lacks the later pushes of others.
+  void publish() override {
+    if (config_.max_staleness > 0) pull_all(ServerCommand::weights, replica_->graph().weights());
   }
 
   void say_goodbye() override { command_all(ServerCommand::goodbye); }
@@ -100,7 +118,8 @@ class PushAndPull final : public GradientExchange {
 
   std::vector<PlannedBuffer> planned_buffers(std::size_t flat_bytes) {
     const bool stale = config_.faults.stale_replica == world().rank();
-    return {{&commands_, MemoryCategory::communication, servers() * sizeof(ServerCommand),
+    return {{&commands_, MemoryCategory::communication,
+             (config_.backup_workers > 0 ? 2 : 1) * servers() * sizeof(ServerCommand),
              Sharing::mappable},
             {&stale_sink_, MemoryCategory::communication, stale ? flat_bytes : sizeof(float),
              Sharing::mappable}};
@@ -113,7 +132,9 @@ class PushAndPull final : public GradientExchange {
 
   // Writes `command` into the buffers that commands are sent from.
   void write_commands(ServerCommand command) {
-    std::vector<ServerCommand> commands(servers(), command);
+    const bool tells_step = config_.backup_workers > 0 && command == ServerCommand::push;
+    std::vector<std::int64_t> commands(
+        servers(), static_cast<std::int64_t>(command) + (tells_step ? step_ << kStepBit : 0));
     const std::size_t bytes = commands.size() * sizeof(command);
     context_.devices[0]->copy(replica_->stream(), commands_.view().slice(0, bytes),
                               {reinterpret_cast<std::byte*>(commands.data()), bytes});
@@ -125,6 +146,13 @@ class PushAndPull final : public GradientExchange {
     write_commands(command);
     for (std::size_t s = 0; s < servers(); ++s) send(command_of(s), rank_of(s));
     replica_->stream().synchronize();
+  }
+
+  // After the pushes of all workers.
+  void pull_all(ServerCommand command, const Buffer& flat) {
+    command_all(command);
+    receive_shards(flat, false);
+    write_commands(ServerCommand::push);
   }
 
   // Gives the servers their shards of the parameters, where they keep them.
@@ -154,6 +182,21 @@ class PushAndPull final : public GradientExchange {
     for (const comm::Work& pull : pulls_) pull.wait(stream);
   }
 
+  // The first step that any of the servers still takes gradients of.
+  void receive_next_step() {
+    Stream& stream = replica_->stream();
+    const comm::CallOptions options{.after = &stream, .start = comm::Start::deferred};
+    for (std::size_t s = 0; s < servers(); ++s) {
+      world().recv(command_of(servers() + s), rank_of(s), options).wait(stream);
+    }
+    std::vector<std::int64_t> next(servers());
+    const std::size_t bytes = next.size() * sizeof(ServerCommand);
+    context_.devices[0]->copy(stream, {reinterpret_cast<std::byte*>(next.data()), bytes},
+                              commands_.view().slice(bytes, bytes));
+    stream.synchronize();
+    next_step_ = std::ranges::min(next);
+  }
+
   comm::Elements command_of(std::size_t server) const {
     return {commands_.data() + server * sizeof(ServerCommand), 1, DataType::int64};
   }
@@ -162,8 +205,9 @@ class PushAndPull final : public GradientExchange {
     return flat_elements(flat.view().slice(range.offset_bytes, range.bytes));
   }
 
-  Buffer commands_;                                // one ServerCommand a server
-  Buffer stale_sink_;                              // where a planted stale worker pulls to
+  Buffer commands_;                        // one ServerCommand a server, then each one's next step
+  std::int64_t step_ = 0, next_step_ = 0;  // with backup_workers
+  Buffer stale_sink_;                      // where a planted stale worker pulls to
   std::vector<comm::Work> commands_sent_, pulls_;  // [server]
   Registrations registered_;
 };

@@ -57,6 +57,8 @@ class Replicated final : public Strategy {
   }
 
   void step(const StepInputs& inputs) override {
+    skipped_ = exchange_ && exchange_->skips_step();
+    if (skipped_) return skip_step(inputs);
     if (shares_state()) {
       const ScopedPhase phase(context_.observer, Phase::replicate, replica_->stream());
       broadcast_state(*context_.world, *replica_, kStateRoot);
@@ -81,12 +83,13 @@ class Replicated final : public Strategy {
   }
 
   void report(PhaseObserver& observer) override {
-    if (exchange_) exchange_->report(observer);
+    if (exchange_ && !skipped_) exchange_->report(observer);
   }
   void serve() override {
     ensure(server_ != nullptr, "rank {} is no server", rank());
     server_->serve();
   }
+  ServedPushes served_pushes() const override { return server_->served(); }
 
   void reset() override {
     replica_->reset();
@@ -144,6 +147,13 @@ class Replicated final : public Strategy {
     return planned;
   }
 
+  // The batches are taken, so that those of later steps stay the same.
+  void skip_step(const StepInputs& inputs) {
+    for (int pass = 0; pass < config_.accumulation_steps; ++pass) static_cast<void>(inputs(pass));
+    replica_->end_step();
+    ++step_;
+  }
+
   // Nothing where one slice is all, or where there is no state.
   void copy_state(const Buffer& to, const Buffer& from) {
     if (begun_) context_.devices[0]->copy(replica_->stream(), to.view(), from.view());
@@ -199,6 +209,7 @@ class Replicated final : public Strategy {
   Buffer begun_;              // with several slices or a probe: the state before the step
   std::vector<Buffer> left_;  // [slice], with several: the state after its last pass
   std::int64_t step_ = 0;     // steps since the last reset
+  bool skipped_ = false;      // the last of them
 };
 
 }  // namespace

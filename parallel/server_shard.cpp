@@ -26,6 +26,16 @@ constexpr comm::Start kServerStart =
 // With more than so many workers a server, a server's link is full long before its workers' are.
 constexpr int kWorkersOfAFullServer = 2;
 
+// Pushes that are applied one by one move the parameters by as much as their mean would.
+ops::OptimizerOptions of_each_push(ops::OptimizerOptions options, int workers) {
+  ops::LrSchedule& schedule = options.schedule;
+  for (double* rate : {&options.lr, &schedule.least}) *rate /= workers;
+  for (auto* updates : {&schedule.step_size, &schedule.cosine_steps, &schedule.warmup_steps}) {
+    *updates *= workers;
+  }
+  return options;
+}
+
 std::size_t parameters_before(const nn::ParameterPlan* plan, std::uint64_t end) {
   if (plan == nullptr) return 0;
   std::size_t i = 0;
@@ -49,7 +59,11 @@ std::vector<Bucket> plan_shards(std::uint64_t flat_bytes, int servers,
 }
 
 ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& context, int index)
-    : config_(config), context_(context), index_(index) {
+    : config_(config),
+      context_(context),
+      index_(index),
+      optimizer_(config.max_staleness == 0 ? config.optimizer
+                                           : of_each_push(config.optimizer, config.replicas)) {
   Device& device = *context.devices[0];
   const auto workers = static_cast<std::size_t>(config.replicas);
   const PlanSummary summary = agree_on_plan(*context.world, device, nullptr);
@@ -75,10 +89,11 @@ void ServerShard::make_buffers() {
   constexpr Sharing kShared = Sharing::mappable;
   const auto workers = static_cast<std::size_t>(config_.replicas);
   const bool updates = config_.ps_update == PsUpdate::server;
+  const std::size_t commands = config_.backup_workers > 0 ? 2 * workers : workers;
   // A registered buffer needs an address, even where it holds nothing.
   const auto some = [](std::size_t bytes) { return std::max<std::size_t>(bytes, kAlignment); };
   const std::vector<PlannedBuffer> planned = {
-      {&commands_, MemoryCategory::communication, some(workers * sizeof(ServerCommand)), kShared},
+      {&commands_, MemoryCategory::communication, some(commands * sizeof(ServerCommand)), kShared},
       {&pushed_, MemoryCategory::communication, some(workers * slot_bytes_), kShared},
       {&gradient_, MemoryCategory::gradients, some(slot_bytes_), kShared},
       {&weights_, MemoryCategory::weights, some(updates ? slot_bytes_ : 0), kShared},
@@ -99,12 +114,13 @@ comm::Elements ServerShard::shard_of(const Buffer& buffer, std::size_t slot) con
 
 void ServerShard::serve() {
   for (;;) {
-    switch (receive_command()) {
+    switch (config_.serves_one_by_one() ? serve_pushes() : receive_command()) {
       case ServerCommand::push:
         handle_push();
         break;
       case ServerCommand::reset:
         receive_parameters();
+        served_ = {};
         if (optimizer_state_) {
           fill_with_zeros(*context_.devices[0], *stream_, optimizer_state_);
         }
@@ -114,6 +130,9 @@ void ServerShard::serve() {
         break;
       case ServerCommand::gradients:
         send_to_all(shard_of(gradient_));
+        break;
+      case ServerCommand::weights:
+        send_to_all(shard_of(weights_));
         break;
       case ServerCommand::goodbye:
         return;
@@ -156,17 +175,120 @@ void ServerShard::handle_push() {
                                gradient, count_);
   }
   const bool on_server = config_.ps_update == PsUpdate::server;
-  if (on_server) {
-    const ScopedPhase phase(context_.observer, Phase::optimizer, *stream_);
-    context_.backends[0]->update(*stream_,
-                                 {.weights = static_cast<float*>(shard_of(weights_).data),
-                                  .gradients = gradient,
-                                  .state = optimizer_state_.data(),
-                                  .count = count_,
-                                  .grad_scale = config_.faults.gradient_factor(config_.replicas),
-                                  .options = config_.optimizer});
-  }
+  if (on_server) update(gradient);
   send_to_all(shard_of(on_server ? weights_ : gradient_));
+}
+
+void ServerShard::update(const float* gradient) {
+  const ScopedPhase phase(context_.observer, Phase::optimizer, *stream_);
+  context_.backends[0]->update(*stream_,
+                               {.weights = static_cast<float*>(shard_of(weights_).data),
+                                .gradients = gradient,
+                                .state = optimizer_state_.data(),
+                                .count = count_,
+                                .grad_scale = config_.faults.gradient_factor(config_.replicas),
+                                .options = optimizer_});
+  ++served_.updates;
+}
+
+// Serves each worker's pushes, as they come, until all workers have sent one other command. The
+// device is of the CPU: the host reads commands where they arrive.
+ServerCommand ServerShard::serve_pushes() {
+  const auto* const commands = reinterpret_cast<const std::int64_t*>(commands_.data());
+  clients_.assign(pushed_views_.size(), {.known = served_.updates});
+  for (std::size_t w = 0; w < clients_.size(); ++w) await_command(w);
+  const auto speaks = [](const Client& one) { return one.is_awaited && one.command.is_done(); };
+  for (std::size_t ready = 0; ready < clients_.size();) {
+    context_.world->wait_until([&] { return std::ranges::any_of(clients_, speaks); });
+    for (std::size_t w = 0; w < clients_.size(); ++w) {
+      if (!speaks(clients_[w])) continue;
+      clients_[w].is_awaited = false;
+      clients_[w].command.wait(*stream_);
+      const std::int64_t step = commands[w] >> kStepBit;
+      if (commands[w] - (step << kStepBit) != static_cast<std::int64_t>(ServerCommand::push)) {
+        ++ready;
+      } else if (config_.backup_workers > 0) {
+        take_push_of(step, w);
+      } else {
+        take_push(w);
+      }
+    }
+  }
+  for (std::size_t w = 1; w < clients_.size(); ++w) {
+    ensure(commands[w] == commands[0], "server {}: workers sent different commands", index_);
+  }
+  return static_cast<ServerCommand>(commands[0]);
+}
+
+void ServerShard::await_command(std::size_t worker) {
+  clients_[worker].command =
+      context_.world->recv({commands_.data() + worker * sizeof(ServerCommand), 1, DataType::int64},
+                           static_cast<int>(worker), {.start = kServerStart});
+  clients_[worker].is_awaited = true;
+}
+
+// A worker hears of its push when it is no more than max_staleness steps ahead of the slowest.
+void ServerShard::take_push(std::size_t worker) {
+  const comm::Elements gradient = shard_of(gradient_);
+  receive_gradient(worker, gradient);
+  Client& client = clients_[worker];
+  ++served_.staleness[served_.updates - client.known];
+  update(static_cast<const float*>(gradient.data));
+  ++client.pushes;
+  client.wants_reply = true;
+  const std::int64_t fewest = std::ranges::min(clients_, {}, &Client::pushes).pushes;
+  for (std::size_t w = 0; w < clients_.size(); ++w) {
+    const Client& one = clients_[w];
+    if (one.wants_reply && one.pushes - fewest <= config_.max_staleness) reply(w);
+  }
+}
+
+void ServerShard::receive_gradient(std::size_t worker, const comm::Elements& gradient) {
+  const ScopedPhase phase(context_.observer, Phase::push, *stream_);
+  context_.world->recv(gradient, static_cast<int>(worker), {.start = kServerStart}).wait(*stream_);
+}
+
+// The first workers that push in a step make its update. Who comes later skips to the next step.
+void ServerShard::take_push_of(std::int64_t step, std::size_t worker) {
+  receive_gradient(worker, shard_of(pushed_, worker));
+  clients_[worker].wants_reply = true;
+  if (step < served_.updates) {
+    ++served_.dropped;
+    return reply(worker);
+  }
+  std::vector<const float*> first;
+  for (std::size_t w = 0; w < clients_.size(); ++w) {
+    if (clients_[w].wants_reply) first.push_back(pushed_views_[w]);
+  }
+  if (first.size() + static_cast<std::size_t>(config_.backup_workers) < clients_.size()) return;
+  auto* mean = static_cast<float*>(shard_of(gradient_).data);
+  context_.backends[0]->mean(*stream_, first, mean, count_);
+  update(mean);
+  for (std::size_t w = 0; w < clients_.size(); ++w) {
+    if (clients_[w].wants_reply) reply(w);
+  }
+}
+
+// Sends a copy of the parameters: a server that waited until the worker takes them could wait for
+// one that waits for another server.
+void ServerShard::reply(std::size_t worker) {
+  const ScopedPhase phase(context_.observer, Phase::pull, *stream_);
+  Client& client = clients_[worker];
+  client.reply.wait(*stream_);  // the last one: the worker has pushed since
+  const comm::Elements copy = shard_of(pushed_, worker);
+  context_.devices[0]->copy(*stream_, copy.view(), shard_of(weights_).view());
+  client.reply = context_.world->send(copy, static_cast<int>(worker),
+                                      {.after = stream_.get(), .start = kServerStart});
+  if (config_.backup_workers > 0) {
+    client.next_step.wait(*stream_);
+    auto* const next = reinterpret_cast<std::int64_t*>(commands_.data()) + clients_.size() + worker;
+    *next = served_.updates;
+    client.next_step = context_.world->send({next, 1, DataType::int64}, static_cast<int>(worker),
+                                            {.start = kServerStart});
+  }
+  client.known = served_.updates;
+  client.wants_reply = false;
+  await_command(worker);
 }
 
 // Each server begins with another worker.

@@ -3,7 +3,8 @@
 //
 // ServerShard: one server process of `ps`, owner of one contiguous shard of the parameters.
 //
-// In every round each worker sends the same command, which says what follows.
+// In every round each worker sends the same command, which says what follows. A server that
+// serves its workers one by one takes pushes as they come; other commands wait for all workers'.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +22,12 @@ enum class ServerCommand : std::int64_t {
   push = 1,   // every worker sends its gradient shard and then receives the result
   reset = 2,  // worker 0 sends the parameters of step 0; optimizer state to zero
   goodbye = 3,
-  assign = 4,    // worker 0 sends parameters; optimizer state stays
-  gradients = 5  // every worker receives the gradients of the last push
+  assign = 4,     // worker 0 sends parameters; optimizer state stays
+  gradients = 5,  // every worker receives the gradients of the last push
+  weights = 6     // every worker receives the parameters
 };
+// With backup workers, a push says its step above this bit, and the answer which step comes next.
+inline constexpr int kStepBit = 8;
 
 // Registration is collective: workers and servers register this many buffers each, in turn.
 inline constexpr std::size_t kRegisteredBuffers = 4;
@@ -43,10 +47,27 @@ class ServerShard {
   ServerShard& operator=(const ServerShard&) = delete;
 
   void serve();
+  const ServedPushes& served() const { return served_; }
 
  private:
+  // A worker that is served by itself.
+  struct Client {
+    bool is_awaited = false;  // its next command is
+    comm::Work command, reply, next_step;
+    std::int64_t pushes = 0;
+    std::int64_t known = 0;    // the updates that are in its weights
+    bool wants_reply = false;  // it has pushed
+  };
+
   void make_buffers();  // after context.admit has allowed it
   ServerCommand receive_command();
+  ServerCommand serve_pushes();
+  void await_command(std::size_t worker);
+  void take_push(std::size_t worker);
+  void take_push_of(std::int64_t step, std::size_t worker);
+  void receive_gradient(std::size_t worker, const comm::Elements& gradient);
+  void reply(std::size_t worker);
+  void update(const float* gradient);
   void handle_push();
   void receive_gradients();
   void send_to_all(const comm::Elements& result);
@@ -56,15 +77,18 @@ class ServerShard {
   const StrategyConfig& config_;
   const StrategyContext& context_;
   int index_;
+  ops::OptimizerOptions optimizer_;
   bool takes_turns_ = false;    // the workers push one after the other
   std::size_t count_ = 0;       // elements of the shard
   std::size_t slot_bytes_ = 0;  // bytes of one worker's part of pushed_
   std::unique_ptr<Stream> stream_;
-  Buffer commands_;                   // one a worker
+  Buffer commands_;                   // one a worker; with backups, then the next step of each
   Buffer pushed_;                     // one gradient shard a worker
   Buffer gradient_;                   // their mean
   Buffer weights_, optimizer_state_;  // update on the server only
   std::vector<comm::Work> works_;
+  std::vector<Client> clients_;  // [worker]
+  ServedPushes served_;
   std::vector<const float*> pushed_views_;        // [worker], into pushed_
   std::vector<ServerCommand> received_commands_;  // [worker], in one round
   Registrations registered_;

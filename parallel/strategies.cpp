@@ -129,6 +129,7 @@ std::vector<std::string> known_strategies(bool StrategyTraits::*trait) {
 }
 
 Outcome outcome_of(const StrategyConfig& config) {
+  if (config.serves_one_by_one()) return Outcome::approximate;
   const StrategyTraits& row = strategy_traits(config.strategy);
   // The mean of weights after one step is an update by the mean of gradients where it is linear.
   const bool is_ddp = config.sync_every == 1 && config.outer_lr == 1 &&
@@ -148,6 +149,15 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
   }
   if (traits.has_servers && config.servers < 1) {
     throw ConfigError(fmt::format("strategy {} needs at least 1 server (--servers)", traits.name));
+  }
+  if (config.serves_one_by_one() && config.ps_update == PsUpdate::worker) {
+    throw ConfigError(fmt::format(
+        "{} --ps-update=worker: a late worker can pull only parameters; use --ps-update=server",
+        config.max_staleness > 0 ? "--ps-mode=async" : "--backup-workers"));
+  }
+  if (config.backup_workers >= config.replicas) {
+    throw ConfigError(fmt::format("--backup-workers={}: {} devices leave no gradient to take",
+                                  config.backup_workers, config.replicas));
   }
   if (config.accumulation_steps < 1) throw ConfigError("a step has at least 1 pass");
   const int ranks_per_process = traits.groups_ranks ? config.devices_per_process : 1;

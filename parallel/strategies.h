@@ -37,7 +37,7 @@ struct StrategyTraits {
   bool shards_state = false;
   bool averages_weights = false;  // not gradients: --sync-every and --outer-... take effect
   bool groups_ranks = false;      // --devices-per-process takes effect: a rank a device
-  bool has_servers = false;       // --servers, --server-device and --ps-update take effect
+  bool has_servers = false;       // the options of servers take effect
   bool overlaps = false;          // --overlap takes effect
   bool records_steps = false;  // --cuda-graph takes effect: its steps can be recorded and replayed
   // The ranks that are no servers, of a job of at least one replica and one sample.

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,6 +74,13 @@ struct StrategyConfig {
   PsUpdate ps_update = PsUpdate::server;
   int sync_every = 4;  // localsgd: steps of a cycle, which ends with the mean of the weights ...
   double outer_lr = 1, outer_momentum = 0;  // ... or with an update by how far it is off
+  // ps: servers apply each push as it comes, and a worker so many steps ahead of the slowest waits.
+  // 0: servers are synchronous.
+  int max_staleness = 0;
+  // ps: synchronous servers take the gradients of the first workers of a step, and drop so many.
+  int backup_workers = 0;
+  // ps: whether a server serves each worker as it comes. Then the result is approximate.
+  bool serves_one_by_one() const { return max_staleness > 0 || backup_workers > 0; }
   PlantedFaults faults;
 };
 
@@ -98,6 +106,13 @@ struct StrategyPlan {
 struct RoundingProbe {
   double loss_factor = 1;
   std::function<void()> computed;  // called when they are there (queued); empty: no probes
+};
+
+// What a server did since the last reset, where it serves its workers one by one.
+struct ServedPushes {
+  std::int64_t updates = 0, dropped = 0;
+  // The pushes by their staleness: the updates by others since their weights were pulled.
+  std::map<std::int64_t, std::int64_t> staleness;
 };
 
 // What one rank gives its strategy. All of it outlives the strategy.
@@ -160,6 +175,7 @@ class Strategy {
   virtual void report(PhaseObserver&) {}
   // Serves until all workers have said goodbye. REQUIRES: a server.
   virtual void serve() { throw InternalError("this strategy has no servers"); }
+  virtual ServedPushes served_pushes() const { return {}; }
   // Sets all state back to step 0: weights, optimizer state, totals. Collective.
   virtual void reset() = 0;
   // Sets parameters, also those on servers, and state by `assign`, which is called with the graph

@@ -153,8 +153,10 @@ struct Options : RunOptions {
   std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
   std::vector<int> server_counts = {1};
   std::vector<std::string> ps_updates = {"server"};  // server | worker
-  std::vector<std::string> all_reduces = {"auto"};   // auto, or ring | direct
-  std::vector<int> devices_per_process = {1};        // of ddp
+  std::vector<std::string> ps_modes = {"sync"};      // sync | async
+  std::vector<int> max_stalenesses = {4}, backup_workers = {0};
+  std::vector<std::string> all_reduces = {"auto"};  // auto, or ring | direct
+  std::vector<int> devices_per_process = {1};       // of ddp
   std::vector<int> loader_workers = {1};
 
   // What `comm` measures.

@@ -26,6 +26,8 @@ bool always(const RunCell&) { return true; }
 bool is_baseline(const std::string& strategy) { return strategy_traits(strategy).is_baseline(); }
 bool has_several_devices(const RunCell& cell) { return !is_baseline(cell.strategy); }
 bool has_servers(const RunCell& cell) { return strategy_traits(cell.strategy).has_servers; }
+bool is_asynchronous(const RunCell& cell) { return has_servers(cell) && cell.ps_mode == "async"; }
+bool is_synchronous(const RunCell& cell) { return has_servers(cell) && cell.ps_mode == "sync"; }
 bool has_buckets(const RunCell& cell) {
   return strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1;
 }
@@ -127,6 +129,11 @@ std::vector<SweepAxis> make_axes() {
       special_axis<&O::outer_momenta, &C::outer_momentum>("outer-momentum", "outer_momentum",
                                                           averages_weights),
       axis<&O::ps_updates, &C::ps_update>("ps-update", "ps_update", has_servers),
+      special_axis<&O::ps_modes, &C::ps_mode>("ps-mode", "ps_mode", has_servers),
+      special_axis<&O::max_stalenesses, &C::max_staleness>("max-staleness", "max_staleness",
+                                                           is_asynchronous),
+      special_axis<&O::backup_workers, &C::backup_workers>("backup-workers", "backup_workers",
+                                                           is_synchronous),
       axis<&O::cuda_graphs, &C::cuda_graph>("cuda-graph", "cuda_graph", has_cuda_graphs,
                                             ignore_cuda_graph),
       axis<&O::overlaps, &C::overlap>("overlap", "overlap", overlaps)};

@@ -37,6 +37,9 @@ struct RunCell {
   std::string ps_update = "server";
   int sync_every = 4;  // localsgd, as the next: steps of a cycle
   double outer_lr = 1, outer_momentum = 0;
+  std::string ps_mode = "sync";     // sync | async
+  int max_staleness = 4;            // async: steps ahead of the slowest worker
+  int backup_workers = 0;           // sync: workers whose gradients are dropped
   std::string all_reduce = "auto";  // auto | ring | direct
   std::string cuda_graph = "auto";  // auto | on | off
 

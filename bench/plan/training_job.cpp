@@ -41,8 +41,9 @@ static void from_json(const nlohmann::json& json, RunOptions& options) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunCell, strategy, world_size, servers, batch_size,
                                    global_batch_size, devices_per_process, loader_workers, overlap,
                                    bucket_cap_mb, first_bucket_mb, accumulation_steps,
-                                   accumulation_sync, ps_update, sync_every, outer_lr,
-                                   outer_momentum, all_reduce, cuda_graph)
+                                   accumulation_sync, ps_update, ps_mode, max_staleness,
+                                   backup_workers, sync_every, outer_lr, outer_momentum, all_reduce,
+                                   cuda_graph)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample,
                                    ignored_label)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, device,
@@ -131,6 +132,10 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   describe(outer, "outer_lr", cell.outer_lr);
   describe(outer, "outer_momentum", cell.outer_momentum);
   describe(traits.has_servers, "ps_update", cell.ps_update);
+  const bool async = traits.has_servers && cell.ps_mode == "async";
+  describe(async, "ps_mode", cell.ps_mode);
+  describe(async, "max_staleness", cell.max_staleness);
+  describe(cell.backup_workers > 0, "backup_workers", cell.backup_workers);
   describe(traits.has_servers && cuda, "server_device", options.server_device);
   describe(cuda && traits.records_steps, "cuda_graph", on_off(records_steps(job)));
   return described;
@@ -235,6 +240,8 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.outer_lr = job.cell.outer_lr;
   config.outer_momentum = job.cell.outer_momentum;
   config.ps_update = job.cell.ps_update == "worker" ? PsUpdate::worker : PsUpdate::server;
+  if (job.cell.ps_mode == "async") config.max_staleness = job.cell.max_staleness;
+  config.backup_workers = job.cell.backup_workers;
   if (!job.is_reference()) config.faults = planted_faults(job.options.injections);
   return config;
 }

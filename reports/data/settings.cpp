@@ -237,9 +237,10 @@ std::vector<std::string> differing_keys(const Settings& a, const Settings& b) {
 
 bool is_usual_without(std::string_view key) {
   // A run that has the usual choice of these does not name it (planned_run()).
-  constexpr std::string_view kOptions[] = {"strategy_options/sync_batch_norm",
-                                           "strategy_options/devices_per_process",
-                                           "strategy_options/loader_workers"};
+  constexpr std::string_view kOptions[] = {
+      "strategy_options/sync_batch_norm", "strategy_options/devices_per_process",
+      "strategy_options/loader_workers",  "strategy_options/ps_mode",
+      "strategy_options/max_staleness",   "strategy_options/backup_workers"};
   return std::ranges::count(kOptions, key) > 0 ||
          std::ranges::any_of(
              kTable, [&key](const Setting& row) { return row.key == key && !row.without.empty(); });
@@ -278,6 +279,9 @@ std::string value_words(std::string_view key, const std::string& value) {
   if (name == "ps_update") return "update on the " + value;
   if (name == "sync_every")
     return value == "1" ? "sync every step" : fmt::format("sync every {} steps", value);
+  if (name == "ps_mode") return value + " servers";
+  if (name == "backup_workers") return counted(value, "backup worker");
+  if (name == "max_staleness") return fmt::format("{} steps ahead at most", value);
   if (name == "server_device") return "servers on " + value;
   if (name == "cuda_graph") return "CUDA graphs " + value;
   if (name == kLoaderCost) return fmt::format("loader cost {} us a sample", value);

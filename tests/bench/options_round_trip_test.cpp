@@ -51,6 +51,9 @@ Options unusual() {
   options.devices_per_process = {3, 1};
   options.server_counts = {2};
   options.ps_updates = {"worker"};
+  options.ps_modes = {"async", "sync"};
+  options.max_stalenesses = {0, 7};
+  options.backup_workers = {1, 0};
   options.server_device = "cpu";
   options.cuda_graphs = {"off", "on"};
   options.warmup_max_steps = 50;

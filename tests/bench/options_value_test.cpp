@@ -24,10 +24,10 @@ TEST(OptionValues, ListsAreSeparatedByCommasAndKeepTheirOrder) {
 }
 
 TEST(OptionValues, WhatMakesAMatrixTakesLists) {
-  const Options options =
-      options_of({"--batch-size=8,16", "--overlap=on,off", "--bucket-cap-mb=0.5,25",
-                  "--first-bucket-mb=1,4", "--servers=1, 2", "--ps-update=worker,server",
-                  "--accumulation-steps=1,4", "--accumulation-sync=every,last"});
+  const Options options = options_of(
+      {"--batch-size=8,16", "--overlap=on,off", "--bucket-cap-mb=0.5,25", "--first-bucket-mb=1,4",
+       "--servers=1, 2", "--ps-update=worker,server", "--ps-mode=async,sync", "--max-staleness=0,8",
+       "--backup-workers=0,2", "--accumulation-steps=1,4", "--accumulation-sync=every,last"});
   EXPECT_THAT(options.batch_sizes, ElementsAre(8, 16));
   EXPECT_THAT(options.overlaps, ElementsAre(true, false));
   EXPECT_THAT(options.bucket_caps_mb, ElementsAre(0.5, 25));
@@ -36,6 +36,9 @@ TEST(OptionValues, WhatMakesAMatrixTakesLists) {
   EXPECT_THAT(options.accumulation_steps, ElementsAre(1, 4));
   EXPECT_THAT(options.accumulation_syncs, ElementsAre("every", "last"));
   EXPECT_THAT(options.ps_updates, ElementsAre("worker", "server"));
+  EXPECT_THAT(options.ps_modes, ElementsAre("async", "sync"));
+  EXPECT_THAT(options.max_stalenesses, ElementsAre(0, 8));
+  EXPECT_THAT(options.backup_workers, ElementsAre(0, 2));
   EXPECT_THAT(options_of({"--global-batch-size=8,16"}).global_batch_sizes, ElementsAre(8, 16));
 }
 
@@ -152,6 +155,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"NoPass", "--accumulation-steps=0", "expected a whole number from 1"},
         BadValue{"UnknownSync", "--accumulation-sync=once", "last, every"},
         BadValue{"UnknownUpdate", "--ps-update=servers", "Did you mean 'server'?"},
+        BadValue{"UnknownMode", "--ps-mode=both", "sync, async"},
+        BadValue{"NegativeBackups", "--backup-workers=-1", "a whole number from 0"},
+        BadValue{"NegativeStaleness", "--max-staleness=-1", "a whole number from 0"},
         BadValue{"NegativeWorkers", "--loader-workers=-1", "a whole number from 0"},
         BadValue{"NegativeVerification", "--verify-steps=-1", "a whole number from 0"},
         BadValue{"NegativeTimeout", "--timeout=-1", "a number from 0"},

@@ -105,6 +105,14 @@ TEST(Matrix, AccumulationMultipliesAllAndItsSyncDdpAlone) {
                           "ddp on 2 devices, 4 passes, sync in every pass"));
 }
 
+TEST(Matrix, StalenessMultipliesAsynchronousServersAlone) {
+  EXPECT_THAT(
+      titles({"--strategy=ddp,ps", "--gpus=2", "--ps-mode=sync,async", "--max-staleness=0,4"}),
+      ElementsAre("ddp on 2 devices", "ps on 2 devices and 1 server, sync servers",
+                  "ps on 2 devices and 1 server, async servers, 0 steps ahead at most",
+                  "ps on 2 devices and 1 server, async servers, 4 steps ahead at most"));
+}
+
 TEST(Matrix, RefusesAValueOfASpecialOptionThatNoRunUses) {
   const auto refusal_of = [](const std::vector<std::string>& words) -> std::string {
     try {
@@ -121,6 +129,12 @@ TEST(Matrix, RefusesAValueOfASpecialOptionThatNoRunUses) {
                         "--accumulation-sync=every"}),
             "");
   EXPECT_EQ(refusal_of({"--strategy=zero1", "--gpus=2", "--accumulation-sync=last"}), "");
+  EXPECT_EQ(refusal_of({"--strategy=ddp", "--gpus=2", "--ps-mode=async"}),
+            "--ps-mode=async: no run of --strategy=ddp has a use for it");
+  EXPECT_EQ(refusal_of({"--strategy=ps", "--gpus=2", "--max-staleness=2"}),
+            "--max-staleness=2: no run of --strategy=ps has a use for it");
+  EXPECT_EQ(refusal_of({"--strategy=ps", "--gpus=3", "--ps-mode=async", "--backup-workers=1"}),
+            "--backup-workers=1: no run of --strategy=ps has a use for it");
 }
 
 TEST(Matrix, LoaderWorkersMultiplyAllStrategies) {
@@ -164,16 +178,17 @@ TEST(Matrix, AllGpusIsOneCountUntilItIsKnown) {
 }
 
 TEST(Lists, AreNamedByTheFlagsThatHoldThem) {
-  const Options options = options_of({"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16",
-                                      "--accumulation-steps=1,2", "--accumulation-sync=last,every",
-                                      "--servers=2,3", "--overlap=on,off", "--first-bucket-mb=1,2",
-                                      "--bucket-cap-mb=1,2", "--all-reduce=ring,direct",
-                                      "--ps-update=server,worker", "--devices-per-process=1,2"});
-  EXPECT_THAT(
-      listed_options(options),
-      ElementsAre("--strategy", "--gpus", "--batch-size", "--accumulation-steps", "--servers",
-                  "--devices-per-process", "--first-bucket-mb", "--bucket-cap-mb", "--all-reduce",
-                  "--accumulation-sync", "--ps-update", "--overlap"));
+  const Options options = options_of(
+      {"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16", "--accumulation-steps=1,2",
+       "--accumulation-sync=last,every", "--servers=2,3", "--overlap=on,off",
+       "--first-bucket-mb=1,2", "--bucket-cap-mb=1,2", "--all-reduce=ring,direct",
+       "--ps-update=server,worker", "--devices-per-process=1,2", "--ps-mode=sync,async",
+       "--max-staleness=1,2", "--backup-workers=0,1"});
+  EXPECT_THAT(listed_options(options),
+              ElementsAre("--strategy", "--gpus", "--batch-size", "--accumulation-steps",
+                          "--servers", "--devices-per-process", "--first-bucket-mb",
+                          "--bucket-cap-mb", "--all-reduce", "--accumulation-sync", "--ps-update",
+                          "--ps-mode", "--max-staleness", "--backup-workers", "--overlap"));
   EXPECT_THAT(listed_options(options_of({"--strategy=ps", "--gpus=2"})), IsEmpty());
 }
 

@@ -15,7 +15,8 @@ from .errors import UsageError
 
 CONFIGS = os.path.join(ROOT, "configs")
 # Keys of ddpbench's configuration files that have no effect here.
-NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "server_device", "order",
+NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "ps_mode",
+              "max_staleness", "backup_workers", "server_device", "order",
               "until_ci", "max_repetitions", "max_minutes", "confirm_repetitions", "least_gain",
               "verify_steps", "warmup_max_steps", "all_reduce", "cuda_graph", "deterministic",
               "observe", "oversubscribe", "trace", "trace_steps", "dry_run", "loader_cost",
