@@ -62,6 +62,7 @@ ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& repor
     case ChartKind::busy:
       return drawing(report::busy_chart(reports), pictures::stacked_picture);
     case ChartKind::bandwidth:
+    case ChartKind::staleness:
       break;
   }
   return drawing(report::bandwidth_chart(reports), pictures::bandwidth_picture);

@@ -5,6 +5,12 @@
 #include "base/error.h"
 #include "base/json_members.h"
 
+namespace ddpbench {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ServedPushes, updates, dropped, staleness)
+
+}  // namespace ddpbench
+
 namespace ddpbench::report {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleRange, median, min, max)
@@ -27,7 +33,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, toler
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkTraffic, from, to, messages, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClockReading, at_s, offset_s, bound_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, host, devices, device_model, peak_rss_bytes,
-                                   parameters, traffic, all_reduce, verification, verify_s,
+                                   parameters, traffic, pushes, all_reduce, verification, verify_s,
                                    warmup_s, train_s, evaluate_s, save_s, warmup_steps,
                                    warmup_steady, epochs, progress, diverged_step, diverged_tensor,
                                    calls, clock)

@@ -15,6 +15,7 @@
 #include "bench/rank/reference_weights.h"
 #include "kernels/runtime/buffer.h"
 #include "parallel/launch/rank_channel.h"
+#include "parallel/strategy.h"
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {
@@ -53,6 +54,7 @@ struct RankResult {
   std::int64_t parameters = 0;
   // What a worker's replicas took from others in its first step, and what it sent to servers.
   Known<std::vector<LinkTraffic>> traffic;
+  ServedPushes pushes;  // of a server
   // What all-reduces of registered memory ran: "ring", "direct", "ring,direct"; empty: not told.
   std::string all_reduce;
   std::vector<VerificationResult> verification;  // one per local replica; empty: not done

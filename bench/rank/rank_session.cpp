@@ -64,6 +64,7 @@ void RankSession::run_role() {
   if (trainer_.is_server()) {
     writer_.state(launch::RankState::training);
     trainer_.strategy().serve();
+    result_.pushes = trainer_.strategy().served_pushes();
     trainer_.publish_server_trace();
   } else if (job_.options.dry_run) {
     trainer_.take_steps(job_.rehearsed_steps, false, 0);

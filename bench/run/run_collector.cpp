@@ -51,11 +51,23 @@ void fill_warmup(const CollectedRun& all, report::Run& run) {
                          : "the run ended before the warm-up did";
 }
 
+// Of workers that do not wait for each other in each step.
+std::vector<double> mean_over_ranks_per_step(const std::vector<std::vector<double>>& ranks) {
+  std::vector<double> mean = report::slowest_rank_per_step(ranks);
+  for (std::size_t step = 0; step < mean.size(); ++step) {
+    mean[step] = 0;
+    for (const auto& rank : ranks) mean[step] += rank[step] / static_cast<double>(ranks.size());
+  }
+  return mean;
+}
+
 void fill_steps(const CollectedRun& all, report::Run& run) {
   std::vector<std::vector<double>> ranks;
   for (const auto& steps : all.heard_cycles()) ranks.push_back(step_times(steps));
   fill_warmup(all, run);
-  run.step.samples_s = report::slowest_rank_per_step(ranks);
+  run.step.samples_s = strategy_config(all.job).serves_one_by_one()
+                           ? mean_over_ranks_per_step(ranks)
+                           : report::slowest_rank_per_step(ranks);
   run.step.count = static_cast<std::int64_t>(run.step.samples_s.size()) * cycle_steps(all.job);
   if (run.step.count == 0) {
     run.samples_per_s = report::Figure::missing("no timed step was finished");
@@ -259,6 +271,36 @@ static void fill_traffic(const CollectedRun& all, report::Run& run) {
   run.traffic.value = step;
 }
 
+// Where servers serve workers one by one, no step of all tells how fast samples are processed: the
+// epochs do. Gradients that are dropped do not count.
+static void fill_pushes(const CollectedRun& all, report::Run& run) {
+  const StrategyConfig config = strategy_config(all.job);
+  if (!config.serves_one_by_one() || run.epochs.empty()) return;
+  double samples = 0, time_s = 0;
+  for (const report::EpochRow& epoch : run.epochs) {
+    samples += static_cast<double>(epoch.samples);
+    time_s += epoch.time_s;
+  }
+  const double rate = samples / time_s / config.replicas;
+  run.samples_per_s = report::Figure::of(rate * (config.replicas - config.backup_workers));
+  run.samples_per_s_per_device = report::Figure::of(*run.samples_per_s.value / config.replicas);
+  const ServedPushes& served = all.results.at(static_cast<std::size_t>(config.replicas)).pushes;
+  if (served.updates == 0) return;  // it ended early
+  report::PushSection& pushes = run.pushes.emplace();
+  pushes.updates = served.updates;
+  pushes.updates_per_s = static_cast<double>(served.updates) / time_s;
+  pushes.dropped = served.dropped;
+  std::vector<double> sorted;
+  for (const auto& [staleness, count] : served.staleness) {
+    pushes.pushes_by_staleness[std::to_string(staleness)] = static_cast<std::uint64_t>(count);
+    sorted.insert(sorted.end(), static_cast<std::size_t>(count), static_cast<double>(staleness));
+  }
+  if (sorted.empty()) return;
+  pushes.staleness_p50 = report::quantile(sorted, 0.5);
+  pushes.staleness_p95 = report::quantile(sorted, 0.95);
+  pushes.staleness_max = sorted.back();
+}
+
 report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result) {
   report::Run run = planned_run(job);
@@ -284,6 +326,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_times(all, result, run);
   fill_steps(all, run);
   fill_course(all, run);
+  fill_pushes(all, run);
   if (run.until_accuracy) report::fill_time_to_accuracy(run);
   fill_devices(all, channels, run);
   run.clocks = all.clocks.rows();

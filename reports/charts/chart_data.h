@@ -32,8 +32,10 @@ enum class ChartKind : std::uint8_t {
   buckets,
   accuracy,
   busy,
-  bandwidth
+  bandwidth,
+  staleness
 };
+// Those of `ddpbench chart`; the page has staleness, too.
 inline constexpr std::array kChartKinds = {
     ChartKind::scaling, ChartKind::breakdown, ChartKind::memory, ChartKind::steps,
     ChartKind::buckets, ChartKind::accuracy,  ChartKind::busy,   ChartKind::bandwidth};
@@ -139,6 +141,9 @@ StackedChart memory_chart(std::span<const Report> reports);
 // In shares of the step, medians over the repetitions: how long each device computes. Parts:
 // forward, backward, update. There is a bar for each worker ("rank 2").
 StackedChart busy_chart(std::span<const Report> reports);
+// In shares of the pushes to servers that serve workers one by one. Parts: how many updates by
+// others their weights lacked.
+StackedChart staleness_chart(std::span<const Report> reports);
 
 // ---- steps ----
 

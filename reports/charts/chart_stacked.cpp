@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -331,6 +332,38 @@ StackedChart memory_chart(std::span<const Report> reports) {
           "each category at its own peak; they peak at different moments, so the peak of their "
           "sum may be lower");
     }
+  });
+}
+
+StackedChart staleness_chart(std::span<const Report> reports) {
+  constexpr std::array<const char*, 5> kBins = {"none", "1", "2 to 3", "4 to 7", "8 or more"};
+  ChartRuns runs = chart_runs(reports, "Staleness", [](const Run& run) -> std::string {
+    const bool known = run.pushes && !run.pushes->pushes_by_staleness.empty();
+    return known ? "" : "its servers do not apply pushes one by one";
+  });
+  limit_groups(runs, groups_with_room(runs.groups));
+  return chart_of<StackedChart>(runs, [&](StackedChart& chart) {
+    chart.kind = ChartKind::staleness;
+    for (std::size_t i = 0; i < kBins.size(); ++i) add_part(kBins[i], i, chart);
+    chart.heading = "How stale gradients are";
+    chart.description = "A bar for each run, made of the pushes by their staleness.";
+    chart.whole = "all pushes";
+    chart.end = 1;
+    for (const RunGroup& group : runs.groups) {
+      std::array<double, kBins.size()> pushes = {};
+      double all = 0;
+      for (const Run* run : group.runs) {
+        for (const auto& [staleness, count] : run->pushes->pushes_by_staleness) {
+          const auto width = static_cast<std::size_t>(std::bit_width(std::stoull(staleness)));
+          pushes[std::min(width, kBins.size() - 1)] += static_cast<double>(count);
+          all += static_cast<double>(count);
+        }
+      }
+      StackedBar& bar = chart.bars.emplace_back(StackedBar{group});
+      bar.whole = 1;
+      for (const double part : pushes) bar.parts.push_back(part / all);
+    }
+    chart.caption.notes.emplace_back("the updates by other workers that a gradient's weights lack");
   });
 }
 

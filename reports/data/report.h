@@ -209,6 +209,16 @@ struct StepTraffic {
   std::uint64_t busiest_messages = 0, busiest_bytes = 0;
 };
 
+// What the first server of a run did whose servers serve their workers one by one.
+struct PushSection {
+  std::int64_t updates = 0;
+  double updates_per_s = 0;  // while the workers trained
+  std::int64_t dropped = 0;  // pushes of late workers
+  // The updates by others that the weights lacked with which a push was computed.
+  double staleness_p50 = 0, staleness_p95 = 0, staleness_max = 0;
+  std::map<std::string, std::uint64_t> pushes_by_staleness;
+};
+
 // The clock of one host of a run on several (docs/metrics.md).
 struct HostClock {
   std::string host;
@@ -281,6 +291,7 @@ struct Run {
       phases;  // "forward_s", ..., "comm_s", "comm_exposed_s", "overlap_ratio"
   std::vector<DeviceRow> devices;
   Known<StepTraffic> traffic;  // neither a value nor a reason: not recorded
+  std::optional<PushSection> pushes;
   Verification verification;
   std::optional<Scaling> scaling;
   std::string scaling_reason;

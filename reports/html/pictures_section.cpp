@@ -168,6 +168,9 @@ void write_pictures(Markup& page, const HtmlInput& input) {
   write_chart(page, "Gradient buckets", buckets_chart(input.reports), buckets_picture);
   write_chart(page, "Accuracy", accuracy_chart(input.reports), accuracy_picture);
   write_chart(page, "How busy the devices are", busy_chart(input.reports), stacked_picture);
+  const StackedChart staleness = staleness_chart(input.reports);
+  if (!staleness.empty_reason.empty()) return;
+  write_figure(page, stacked_picture(staleness, Medium::page), data_of(staleness));
 }
 
 }  // namespace ddpbench::report::html

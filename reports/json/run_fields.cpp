@@ -112,6 +112,14 @@ constexpr auto kTrafficFields = [](auto& f, auto& traffic) {
   DDPBENCH_EACH(traffic, f.values(), messages, bytes, busiest_messages, busiest_bytes);
 };
 
+constexpr auto kPushFields = [](auto& f, auto& pushes) {
+  f.value("updates", pushes.updates);
+  f.value("updates_per_s", pushes.updates_per_s, kAmount);
+  f.value("dropped", pushes.dropped);
+  DDPBENCH_EACH(pushes, f.values(kAmount), staleness_p50, staleness_p95, staleness_max);
+  f.value("pushes_by_staleness", pushes.pushes_by_staleness);
+};
+
 constexpr auto kWhyFields = [](auto& f, auto& why) {
   DDPBENCH_EACH(why, f.values(), cause, sentence);
   f.or_null("advice", why.advice);
@@ -245,6 +253,7 @@ constexpr auto kRunFields = [](auto& f, auto& run) {
   f.value("devices", run.devices,
           [&reason](auto& g, auto& device) { list_device(g, device, reason); });
   f.optional_beside("traffic", run.traffic.value, run.traffic.reason, kTrafficFields);
+  f.optional("pushes", run.pushes, kPushFields);
   f.value("verification", run, kVerificationFields);
   f.known_beside("scaling", run.scaling, run.scaling_reason, reason, kScalingFields);
   f.value("throughput", run, kThroughputFields);

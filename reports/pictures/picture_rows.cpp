@@ -357,7 +357,7 @@ std::string bar_name(const StackedBar& bar) {
 }
 
 Unit stacked_unit(const StackedChart& chart) {
-  if (chart.kind == ChartKind::busy) return {"%", 0.01};
+  if (chart.kind == ChartKind::busy || chart.kind == ChartKind::staleness) return {"%", 0.01};
   const double longest = longest_bar(chart);
   return chart.kind == ChartKind::memory ? memory_unit(longest) : time_unit(longest);
 }

@@ -217,6 +217,8 @@ constexpr Companion kCompanions[] = {
     {"clock", "other-memory", kOnGpus},
     {"power", "other-memory", kOnGpus},
     {"gpu-use", "other-memory", kOnGpus},
+    {"staleness", "exposed", [](const Run& run) { return run.pushes.has_value(); }},
+    {"updates", "exposed", [](const Run& run) { return run.pushes.has_value(); }},
     // The imbalance of dp beside the primary's communication.
     {"others-idle", "exposed", [](const Run& run) { return others_idle(run).value.has_value(); }},
     {"to-accuracy", "epoch", [](const Run& run) { return run.until_accuracy && !is_bare(run); }},

@@ -79,6 +79,12 @@ Figure traffic(const Run& run) {
   return Figure::missing(run.traffic.reason.empty() ? kUnrecorded : run.traffic.reason);
 }
 
+template <auto kMember>
+Figure pushes(const Run& run) {
+  return run.pushes ? Figure::of(static_cast<double>((*run.pushes).*kMember))
+                    : Figure::missing("no server serves its workers one by one");
+}
+
 // "overlap=on,bucket_cap_mb=25".
 FieldValue options(const RunRow& row) {
   std::vector<std::string> words;
@@ -367,6 +373,17 @@ const std::vector<Column>& run_columns() {
              "step_busiest_messages", figure<traffic<&StepTraffic::busiest_messages>>, 0, kPlain),
       column("busiest-wire", "busiest", "MB", "the same in bytes", "step_busiest_wire_bytes",
              figure<traffic<&StepTraffic::busiest_bytes>>, 0, kMegabytes),
+      column("updates", "updates", "a s", "ps, async or with backups: updates a second",
+             "updates_per_s", figure<pushes<&PushSection::updates_per_s>>, kForSome, kPlain),
+      column("dropped", "dropped", "pushes", "ps with backup workers: gradients that came too late",
+             "pushes_dropped", figure<pushes<&PushSection::dropped>>, 0, kPlain),
+      column("staleness", "stale", "median",
+             "ps, async: updates by others that the weights of a gradient lacked", "staleness_p50",
+             figure<pushes<&PushSection::staleness_p50>>, kForSome, kPlain),
+      column("staleness-p95", "stale", "p95", "the same, 95 %", "staleness_p95",
+             figure<pushes<&PushSection::staleness_p95>>, 0, kPlain),
+      column("staleness-max", "stale", "max", "the same, the most", "staleness_max",
+             figure<pushes<&PushSection::staleness_max>>, kLargest, kPlain),
       column("repetitions", "", "reps", "repetitions of the setting", "repetitions", repetitions,
              kRemark | kKey | kForSome),
       column("step-interval", "step ms", "median (interval)",

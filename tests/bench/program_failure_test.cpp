@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <ostream>
 #include <set>
@@ -204,6 +205,27 @@ TEST(Supervisor, KilledItselfTakesItsRanksAlong) {
     ::kill(pid, SIGKILL);
   });
   EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
+}
+
+// Rank 1 is a worker, rank 2 a server.
+TEST(AsynchronousServers, EndTheRunWhenARankIsKilled) {
+  for (const int rank : {1, 2}) {
+    Program program;
+    program.write("lenet.json", kFailingConfig);
+    const auto result = program.run(
+        small_run("ps", {"--ps-mode=async", "--steps=100000", "--timeout=20", "--verify-steps=0"}),
+        [&](int) {
+          EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 4; }));
+          ::usleep(2'000'000);  // well past set-up, into the epoch
+          std::vector<int> ranks = program.processes();
+          std::ranges::sort(ranks);
+          ::kill(ranks.at(static_cast<std::size_t>(1 + rank)), SIGKILL);  // after the supervisor
+        });
+    EXPECT_EQ(result.exit_code, 4) << result.err;
+    expect_nothing_left(program);
+    EXPECT_EQ(program.report()["error"]["rank"], rank);
+    EXPECT_EQ(program.report()["error"]["signal"], SIGKILL);
+  }
 }
 
 TEST(Runs, GoOnAfterOneThatFailed) {

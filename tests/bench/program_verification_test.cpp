@@ -127,6 +127,53 @@ TEST_F(VerifiedProgram, OfLocalSgdIsToldFromOneWithAFault) {
   }
 }
 
+TEST_F(VerifiedProgram, OfServersThatMayLagByNoStepIsThatOfSynchronousOnes) {
+  const auto result = program.run(
+      small_run("ps", {"--gpus=3", "--ps-mode=sync,async", "--max-staleness=0", "--steps=4"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json runs = program.report()["runs"];
+  ASSERT_EQ(runs.size(), 2);
+  for (const json& run : runs) {
+    EXPECT_EQ(run["verification"]["status"], "passed");
+    EXPECT_FALSE(run.contains("pushes"));
+  }
+  EXPECT_EQ(runs[0]["epochs"][0]["train_loss"], runs[1]["epochs"][0]["train_loss"]);
+  EXPECT_EQ(runs[1]["strategy_options"]["ps_mode"], "async");
+}
+
+TEST_F(VerifiedProgram, OfAsynchronousServersTellsDivergenceAndStaleness) {
+  const auto result = program.run(
+      small_run("ps", {"--gpus=3", "--servers=2", "--ps-mode=async", "--max-staleness=3",
+                       "--steps=8", "--epochs=2", "--inject=slow:rank=1,ms=10"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json run = program.report()["runs"][0];
+  EXPECT_EQ(run["verification"]["status"], "not_applicable");
+  EXPECT_GT(run["verification"]["divergence"], 0);
+  const json& pushes = run["pushes"];
+  EXPECT_EQ(pushes["updates"], 3 * 8 * 2);
+  EXPECT_EQ(pushes["dropped"], 0);
+  std::int64_t counted = 0;
+  for (const json& count : pushes["pushes_by_staleness"]) counted += count.get<std::int64_t>();
+  EXPECT_EQ(counted, 3 * 8 * 2);
+  EXPECT_LE(pushes["staleness_p50"], pushes["staleness_max"]);
+  double samples = 0, time_s = 0;
+  for (const json& epoch : run["epochs"]) {
+    samples += epoch["samples"].get<double>();
+    time_s += epoch["time_s"].get<double>();
+  }
+  EXPECT_NEAR(run["throughput"]["samples_per_s"].get<double>() * time_s / samples, 1, 1e-9);
+}
+
+TEST_F(VerifiedProgram, OfBackupWorkersDropsWhatASlowWorkerPushes) {
+  const auto result = program.run(small_run(
+      "ps", {"--gpus=3", "--backup-workers=1", "--steps=8", "--inject=slow:rank=1,ms=30"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json run = program.report()["runs"][0];
+  EXPECT_EQ(run["verification"]["status"], "not_applicable");
+  EXPECT_EQ(run["pushes"]["updates"], 8);
+  EXPECT_GT(run["pushes"]["dropped"], 0);
+}
+
 TEST_F(VerifiedProgram, OfSeveralPassesIsToldFromOneWithAFault) {
   for (const char* strategy : {"dp", "ddp", "ps"}) {
     for (const char* fault : {"sum", "missing_bucket:bucket=0", "stale:rank=1,step=2"}) {

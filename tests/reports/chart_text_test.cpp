@@ -78,6 +78,16 @@ TEST(BusyChart, LeavesOutRunsWhosePhasesAreNotKnown) {
               ::testing::HasSubstr("its phases were not recorded"));
 }
 
+TEST(StalenessChart, HasTheSharesOfThePushesOfEachRun) {
+  Report report = test::sample_report();
+  EXPECT_FALSE(staleness_chart({&report, 1}).empty_reason.empty());
+  report.runs[2].pushes =
+      PushSection{.pushes_by_staleness = {{"0", 1}, {"1", 2}, {"2", 3}, {"3", 1}, {"9", 3}}};
+  const StackedChart chart = staleness_chart({&report, 1});
+  ASSERT_EQ(chart.bars.size(), 1u);
+  EXPECT_THAT(chart.bars[0].parts, ::testing::ElementsAre(0.1, 0.2, 0.4, 0, 0.3));
+}
+
 TEST(TextChart, KeepsToTheWidth) {
   Report report = test::sample_report();
   for (const std::size_t width : {40U, 60U, 80U, 81U, 200U}) {

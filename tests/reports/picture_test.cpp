@@ -49,6 +49,7 @@ Picture picture_of(const Report& report, ChartKind kind, Medium medium = Medium:
       return stacked_picture(busy_chart(reports), medium);
     case ChartKind::buckets:
     case ChartKind::bandwidth:
+    case ChartKind::staleness:
       break;
   }
   return buckets_picture(buckets_chart(reports), medium);

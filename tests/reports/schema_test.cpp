@@ -89,6 +89,22 @@ json mutation_subject() {
   return document_of(report);
 }
 
+TEST(ReportSchema, AcceptsWhatAServerDidForItsWorkersOneByOne) {
+  Report report = test::sample_report();
+  report.runs[2].pushes = PushSection{.updates = 5,
+                                      .updates_per_s = 2.5,
+                                      .dropped = 1,
+                                      .staleness_p50 = 1,
+                                      .staleness_p95 = 3,
+                                      .staleness_max = 3,
+                                      .pushes_by_staleness = {{"0", 1}, {"1", 3}, {"3", 1}}};
+  json document = document_of(report);
+  EXPECT_EQ(joined(schema_errors(document, DDPBENCH_REPORT_SCHEMA)), "");
+  EXPECT_EQ(document_of(parse_report(document.dump(), "again")), document);
+  document["runs"][2]["pushes"].erase("staleness_p95");
+  EXPECT_NE(joined(schema_errors(document, DDPBENCH_REPORT_SCHEMA)), "");
+}
+
 TEST(ReportSchema, AcceptsAReportWithRunsOfEveryKind) {
   EXPECT_EQ(joined(schema_errors(document_of(test::sample_report()), DDPBENCH_REPORT_SCHEMA)), "");
 }

@@ -95,6 +95,16 @@ TEST(SummaryTable, ShowsWhatCrossesTheLinksWhereThatIsChosen) {
   EXPECT_THAT(table_text(all_runs(report), columns, 0), HasSubstr("(1) not recorded"));
 }
 
+TEST(SummaryTable, ShowsStalenessWhereServersApplyPushesOneByOne) {
+  Report report = test::report_of({test::sample_run("ps", 2, 5200)});
+  const auto text = [&] {
+    return table_text(all_runs(report), table_columns(all_runs(report)), 0);
+  };
+  EXPECT_THAT(text(), AllOf(Not(HasSubstr("updates")), Not(HasSubstr("stale"))));
+  report.runs[0].pushes = PushSection{.updates_per_s = 137, .staleness_p50 = 5};
+  EXPECT_THAT(text(), AllOf(HasSubstr("updates"), HasSubstr("stale"), HasSubstr("137       5")));
+}
+
 TEST(SummaryTable, ShowsTheTimeToAnAccuracyWhereOneWasAskedFor) {
   Report report = test::report_of({test::sample_run("single", 1, 3200)});
   EXPECT_THAT(render_table(report, 0), Not(HasSubstr("to acc.")));
