@@ -106,6 +106,28 @@ TEST_P(RankFailure, TheReportKeepsTheStepsUntilThen) {
 INSTANTIATE_TEST_SUITE_P(, RankFailure, testing::Values("ddp", "ps"),
                          [](const auto& p) { return p.param; });
 
+// Of strategies with other collectives: reduce-scatter, all-gather, an average of weights.
+using CollectiveFailure = FailingProgram;
+
+TEST_P(CollectiveFailure, AKilledRankIsNamedWithItsSignalAndStep) {
+  const json error = failed_run({"--inject=kill:rank=1,step=5"}, 4)["error"];
+  EXPECT_EQ(error["signal"], SIGKILL);
+  EXPECT_EQ(error["rank"], 1);
+  EXPECT_EQ(error["step"], 5);
+}
+
+TEST_P(CollectiveFailure, AStoppedRankIsNamedAfterTheTimeout) {
+  const json error = failed_run({"--inject=stop:rank=1,step=5", "--timeout=2"}, 4)["error"];
+  EXPECT_EQ(error["rank"], 1);
+  EXPECT_EQ(error["step"], 5);
+  EXPECT_THAT(
+      error["operation"].get<std::string>(),
+      testing::MatchesRegex(GetParam() == "localsgd" ? "all_reduce" : "reduce_scatter|all_gather"));
+}
+
+INSTANTIATE_TEST_SUITE_P(, CollectiveFailure, testing::Values("zero1", "zero2", "localsgd"),
+                         [](const auto& p) { return p.param; });
+
 // A strategy of one process has no peers: only the supervisor notices.
 using ProcessFailure = FailingProgram;
 

@@ -123,7 +123,7 @@ TEST_P(WarmUp, LeavesNoTraceInTheTraining) {
   EXPECT_EQ(cold["epochs"][0]["train_loss"], warm["epochs"][0]["train_loss"]);
 }
 
-INSTANTIATE_TEST_SUITE_P(, WarmUp, testing::Values("single", "dp", "ddp", "ps"),
+INSTANTIATE_TEST_SUITE_P(, WarmUp, testing::Values("single", "dp", "ddp", "ps", "localsgd"),
                          [](const auto& p) { return p.param; });
 
 TEST_F(Sweep, RepeatsForPrecisionUntilTheLimitAndMarksWhatIsNoisy) {

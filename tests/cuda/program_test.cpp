@@ -99,7 +99,7 @@ TEST_F(NormalizedNetwork, TrainsAlikeInEveryStrategy) {
 }
 
 TEST_F(NormalizedNetwork, AccumulatesInEveryStrategyWithoutGraphs) {
-  for (const std::string strategy : {"single", "dp", "ddp", "ps", "zero1", "zero2"}) {
+  for (const std::string strategy : {"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd"}) {
     SCOPED_TRACE(strategy);
     const json trained = run(strategy, {"--precision=fp32", "--accumulation-steps=2"});
     expect_trained_on_cuda(trained);
