@@ -103,7 +103,10 @@ class LocalSgd final : public GradientExchange {
   void average(PhaseObserver* observer) {
     steps_ = 0;
     // An update at rate 1 is a difference.
-    if (has_outer()) apply(weights(), anchor_.view(), 1, {.lr = 1, .momentum = 0}, nullptr);
+    if (has_outer()) {
+      const ScopedPhase phase(observer, Phase::optimizer, replica_->stream());
+      apply(weights(), anchor_.view(), 1, {.lr = 1, .momentum = 0}, nullptr);
+    }
     {
       const ScopedPhase phase(observer, Phase::comm_wait, replica_->stream());
       for (std::size_t b = 0; b < buckets().size(); ++b) {

@@ -72,7 +72,7 @@ struct StrategyConfig {
   std::size_t first_bucket_bytes = kMiB;
   std::size_t bucket_cap_bytes = 25 * kMiB;
   PsUpdate ps_update = PsUpdate::server;
-  int sync_every = 4;  // localsgd: steps of a cycle, which ends with the mean of the weights ...
+  int sync_every = 1;  // localsgd: steps of a cycle, which ends with the mean of the weights ...
   double outer_lr = 1, outer_momentum = 0;  // ... or with an update by how far it is off
   // ps: servers apply each push as it comes, and a worker so many steps ahead of the slowest waits.
   // 0: servers are synchronous.

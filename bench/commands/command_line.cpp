@@ -170,8 +170,10 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
       }
       for (const std::string& note : command.notes) say("{}\n", note);
       refuse_launchers(command.options, kRunsHere);  // a configuration may have one
+      check_axes(command.options);
       return run_tune(command.options, arguments);
     case Command::fit:
+      check_axes(command.options);
       return run_fit(command.options);
     case Command::comm:
       return measure_comm(command, arguments, get_variable);

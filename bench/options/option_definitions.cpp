@@ -94,7 +94,8 @@ Definitions training_options() {
        "ddp: average gradients after the last pass, as DistributedDataParallel does below no_sync, "
        "or after every one. dp reduces in every pass, ps pushes after the last."},
       {"sync-every", kPerRun | kBare, "H,...", &Options::sync_every, between(1, kMostTimes),
-       "localsgd: average the weights after every H steps, and at the end of an epoch."},
+       "localsgd: average the weights after every H steps, and at the end of an epoch.",
+       std::to_string(kDefaultCycle)},
       {"outer-lr", kPerRun | kPlannedByFit | kBare, "RATE,...", &Options::outer_lrs, positive(),
        "localsgd: learning rate of the update by how far replicas went from the last average "
        "(DiLoCo uses 0.7, with --outer-momentum=0.9). 1: take their average."},
@@ -181,19 +182,21 @@ Definitions strategy_options() {
       {"overlap", kPerRun | kBare, "on|off,...", &Options::overlaps, anything(),
        "ddp, ps, zero1: send buckets or shards while backward still runs, or after it."},
       {"bucket-cap-mb", kPerRun | kBare, "MIB,...", &Options::bucket_caps_mb, positive(),
-       "ddp, zero1, zero2: largest gradient bucket, in MiB."},
+       "ddp, zero1, zero2, localsgd: largest bucket of gradients (or weights), in MiB."},
       {"first-bucket-mb", kPerRun | kBare, "MIB,...", &Options::first_buckets_mb, positive(),
-       "ddp, zero1, zero2: the first bucket, in MiB; small, so that communication starts early."},
+       "The same: the first bucket, in MiB; small, so that communication starts early."},
       {"all-reduce", kPerRun | kOfComm | kBare, "", &Options::all_reduces,
        one_of({comm::kAllReduceAlgorithms.begin(), comm::kAllReduceAlgorithms.end()}),
-       "ddp: how gradients are summed. ring: 2 (n - 1) steps between n ranks, each with one "
+       "ddp, localsgd: how gradients or weights are summed. ring: 2 (n - 1) steps between n ranks, "
+       "each with one "
        "neighbour; direct: 2 steps, each with all others. auto: what the backend does best; the "
        "report says which it was. nccl, gloo and mpi run their own and take auto only."},
       {"devices-per-process", kPerRun | kPlannedByFit | kBare, "K,...",
        &Options::devices_per_process, between(1, kMostDevices),
-       "ddp, zero1, zero2: how many devices each process drives, with a thread and a rank for each "
-       "(PyTorch's "
-       "older DistributedDataParallel with several device_ids). It divides --gpus."},
+       "ddp, zero1, zero2, localsgd: how many devices each process drives, with a thread and a "
+       "rank "
+       "for each (PyTorch's older DistributedDataParallel with several device_ids). It divides "
+       "--gpus."},
       {"broadcast-buffers", kPerRun, "on|off", &Options::broadcast_buffers, anything(),
        "ddp, zero1, zero2: before each step all ranks take rank 0's running statistics (PyTorch's "
        "buffers), or each keeps its own."},

@@ -56,6 +56,7 @@ struct PerChannel {
 inline constexpr const char* kAnyDataset = "auto";
 
 inline constexpr std::int64_t kDefaultBatchSize = 64;  // as in configs/mnist.json
+inline constexpr int kDefaultCycle = 4;                // of --sync-every
 inline constexpr std::int64_t kWarmupLimitFactor = 10;
 
 // The options that have one value for all runs of a command.
@@ -147,7 +148,7 @@ struct Options : RunOptions {
   std::vector<std::string> cuda_graphs = {"auto"};         // auto, or on | off
   std::vector<int> accumulation_steps = {1};               // passes of a step
   std::vector<std::string> accumulation_syncs = {"last"};  // last | every
-  std::vector<int> sync_every = {4};                       // localsgd: steps of a cycle
+  std::vector<int> sync_every;  // localsgd: steps of a cycle; empty: kDefaultCycle at most
   std::vector<double> outer_lrs = {1}, outer_momenta = {0};
   std::vector<bool> overlaps = {true};
   std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "base/text.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
@@ -107,18 +107,23 @@ void place_on_gpus(TrainingJob& job, const CudaProbe& cuda) {
                        (job.has_cpu_servers() && job.oversubscribed);
 }
 
-// Every timed step of every rank has a record in shared memory until the run's end.
-// A cycle is no longer than an epoch, at whose end weights are averaged: else no step that is timed
-// would do so.
-void fit_cycle(TrainingJob& job) {
-  if (job.options.epochs == 0 || cycle_steps(job) <= job.steps_per_epoch) return;
-  const int asked = std::exchange(job.cell.sync_every, static_cast<int>(job.steps_per_epoch));
-  if (asked == RunCell{}.sync_every) return;  // nobody asked for it
-  throw ConfigError(
-      fmt::format("--sync-every={}: an epoch has {}; give more --steps, or average more often",
-                  asked, counted(job.steps_per_epoch, "step")));
+// A cycle is no longer than an epoch: else no step that is timed would average weights.
+void choose_cycle(TrainingJob& job) {
+  int& cycle = job.cell.sync_every;
+  if (cycle > job.steps_per_epoch && cycle_steps(job) > 1) {
+    throw ConfigError(
+        fmt::format("--sync-every={}: an epoch has {}; give more --steps, or average more often",
+                    cycle, counted(job.steps_per_epoch, "step")));
+  }
+  if (cycle == 0 && strategy_traits(job.cell.strategy).averages_weights) {
+    cycle = static_cast<int>(std::min<std::int64_t>(kDefaultCycle, job.steps_per_epoch));
+  }
+  // Of an approximate strategy whole cycles are compared.
+  int& steps = job.options.verify_steps;
+  steps = round_up(steps, cycle_steps(job));
 }
 
+// Every timed step of every rank has a record in shared memory until the run's end.
 void check_step_count(const TrainingJob& job) {
   constexpr double kMostSteps = 2e7;
   const double steps =
@@ -281,7 +286,7 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   job.steps_per_epoch = make_sampler(job).steps_per_epoch();
   if (options.steps) job.steps_per_epoch = std::min(job.steps_per_epoch, *options.steps);
   check_step_count(job);
-  fit_cycle(job);
+  choose_cycle(job);
   place_on_cores(job, host.cpu);
   if (options.device == "cuda") place_on_gpus(job, host.cuda);
   job.backend = resolve_backend(job);
@@ -385,8 +390,12 @@ std::string reference_key(const TrainingJob& job) {
     const bool is_update = key == "optimizer" || key.starts_with("lr_");
     if (is_update || key == "precision" || key == "sync_batch_norm") numerics[key] = value;
   }
-  return nlohmann::json{job.cell.world_size, job.per_device_batch, job.cell.accumulation_steps,
-                        job.lr, numerics}
+  return nlohmann::json{job.cell.world_size,
+                        job.per_device_batch,
+                        job.cell.accumulation_steps,
+                        job.options.verify_steps,
+                        job.lr,
+                        numerics}
       .dump();
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -244,6 +245,7 @@ Options cell_options(const Options& options, const RunCell& cell) {
   Options single = entry_options(options, cell);
   for (const SweepAxis& axis : sweep_axes()) axis.give(cell, single);
   (cell.is_strong() ? single.batch_sizes : single.global_batch_sizes).clear();
+  if (cell.sync_every == 0) single.sync_every.clear();
   if (cell.servers == 0) single.server_counts = {1};  // not heeded, but an option's value
   single.all_gpus = false;
   single.repetitions = 1;
@@ -262,17 +264,27 @@ std::vector<std::size_t> entries_without_runs(const Options& options,
 }
 
 void check_axes(const Options& options) {
-  for (const Options& entry : options.runs.empty() ? std::vector{options} : options.runs) {
-    const std::vector<RunCell> cells = span_matrix(entry);
-    for (const SweepAxis& axis : sweep_axes()) {
-      if (!axis.refuses_alone || std::ranges::any_of(cells, axis.heeded)) continue;
+  const std::vector<Options> entries =
+      options.runs.empty() ? std::vector{options} : options.runs;  // they inherit common values
+  std::vector<RunCell> cells;
+  std::set<std::string> strategies;
+  for (const Options& entry : entries) {
+    strategies.insert(entry.strategies.begin(), entry.strategies.end());
+    for (RunCell& cell : span_matrix(entry)) {
+      // With one device or one pass a value has no effect, which misleads nobody.
+      cell.world_size = cell.accumulation_steps = 2;
+      cells.push_back(std::move(cell));
+    }
+  }
+  for (const SweepAxis& axis : sweep_axes()) {
+    if (!axis.refuses_alone || std::ranges::any_of(cells, axis.heeded)) continue;
+    for (const Options& entry : entries) {
       for (std::size_t i = 0; i < axis.listed(entry); ++i) {
         RunCell cell;
         axis.take(cell, entry, i);
         if (axis.text(cell) == axis.text({})) continue;
         throw ConfigError(fmt::format("--{}={}: no run of --strategy={} has a use for it",
-                                      axis.option, axis.text(cell),
-                                      fmt::join(entry.strategies, ",")));
+                                      axis.option, axis.text(cell), fmt::join(strategies, ",")));
       }
     }
   }
@@ -355,7 +367,11 @@ RunCell joined_cell(const Options& options, int processes, int devices) {
                                   processes, cell.servers));
   }
   const int asked = options.all_gpus ? devices : options.gpus.at(0);
-  cell.world_size = one_process ? asked : workers;
+  // What the strategy uses depends on the number of devices.
+  Options sized = options;
+  sized.all_gpus = false;
+  sized.gpus = {one_process ? asked : workers};
+  cell = plan_matrix(sized).at(0);
   // 1 is the default: then the launcher alone decides.
   if (one_process || options.all_gpus || asked == 1 || asked == workers) return cell;
   throw ConfigError(

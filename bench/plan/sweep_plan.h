@@ -35,7 +35,7 @@ struct RunCell {
   double bucket_cap_mb = 25, first_bucket_mb = 1;  // MiB
   std::string accumulation_sync = "last";  // last | every: the passes that exchange gradients
   std::string ps_update = "server";
-  int sync_every = 4;  // localsgd, as the next: steps of a cycle
+  int sync_every = 0;  // localsgd, as the next: steps of a cycle; 0: not chosen yet
   double outer_lr = 1, outer_momentum = 0;
   std::string ps_mode = "sync";     // sync | async
   int max_staleness = 4;            // async: steps ahead of the slowest worker
@@ -59,7 +59,7 @@ struct SweepAxis {
   // Sets the value of a cell that ignores the option. The cell has at least one value.
   void (*ignore)(RunCell&, const Options&);
   std::string (*text)(const RunCell&);  // the value
-  // A value that is not the default and that no run uses is refused (check_axes).
+  // A value that is not the default and that no strategy uses is refused (check_axes).
   bool refuses_alone = false;
 };
 // In the order in which they multiply: the last axis varies fastest.
@@ -77,7 +77,7 @@ const Options& entry_options(const Options& options, const RunCell& cell);
 // The same without the other runs: options whose matrix is this run alone, once.
 Options cell_options(const Options& options, const RunCell& cell);
 
-// Throws ConfigError for a value of an axis that refuses to be given where no run uses it.
+// Throws ConfigError for a value of an axis that refuses to be given where no strategy uses it.
 void check_axes(const Options& options);
 
 // Throws ConfigError for an entry of Options::runs whose runs are all made for earlier entries.

@@ -119,7 +119,7 @@ void RankSession::warm_up() {
   writer_.state(launch::RankState::warming_up);
   const double begin = trainer_.now_s();
   result_.warmup_steps = warm_up_steps();
-  if (result_.warmup_steps >= static_cast<std::int64_t>(report::kFewestForSteady)) {
+  if (warmup_step_s_.size() >= report::kFewestForSteady) {
     result_.warmup_steady = report::is_steady(warmup_step_s_);
   }
   const double step_s = trainer_.recorder().last_step_s();
@@ -241,6 +241,10 @@ void RankSession::train_epoch(int epoch) {
     return true;
   });
   trainer_.recorder().finish_steps();
+  if (cycle_steps(job_) > 1) {  // the last one may be cut: its average belongs to the training
+    trainer_.strategy().publish();
+    trainer_.strategy().replicas()[0]->stream().synchronize();
+  }
   row.end_s = trainer_.now_s();
   if (trainer_.sampler() != nullptr) trainer_.sampler()->end();
   if (!job_.gpus.empty()) {  // steps that run ahead or are replayed do not look

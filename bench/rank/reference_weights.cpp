@@ -346,7 +346,8 @@ double ReferenceWeights::divergence_of(const std::vector<nn::NamedTensor>& tenso
   const auto expected = weights(steps()), start = weights(0);
   std::vector<float> own(expected.size());
   flatten_into(tensors, own);
-  return distance(own, expected) / distance(expected, start);
+  const double off = distance(own, expected);
+  return off == 0 ? 0 : off / distance(expected, start);
 }
 
 void ReferenceWeights::compare_state(std::int64_t step, std::int64_t slice,

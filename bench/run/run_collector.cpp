@@ -46,9 +46,10 @@ void fill_warmup(const CollectedRun& all, report::Run& run) {
   run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.job.options.warmup_steps));
   run.step.warmup_steady = first.warmup_steady;
   if (first.warmup_steady) return;
-  run.step.warmup_reason =
-      first.warmup_steps ? fmt::format("fewer than {} warm-up steps", report::kFewestForSteady)
-                         : "the run ended before the warm-up did";
+  run.step.warmup_reason = first.warmup_steps
+                               ? fmt::format("fewer than {} warm-up {}", report::kFewestForSteady,
+                                             cycle_steps(all.job) > 1 ? "cycles" : "steps")
+                               : "the run ended before the warm-up did";
 }
 
 // Of workers that do not wait for each other in each step.

@@ -223,7 +223,9 @@ std::vector<launch::StepRecord> whole_cycles(std::span<const launch::StepRecord>
       continue;
     }
     launch::StepRecord& mean = whole.emplace_back(part[0]);
-    mean.end_s = mean.begin_s + (part.back().end_s - part[0].begin_s) / cycle;
+    double length_s = 0;
+    for (const launch::StepRecord& step : part) length_s += step.end_s - step.begin_s;
+    mean.end_s = mean.begin_s + length_s / cycle;
     for (double launch::StepRecord::*member :
          {&launch::StepRecord::comm_s, &launch::StepRecord::comm_overlapped_s,
           &launch::StepRecord::comm_wait_s, &launch::StepRecord::comm_wait_exposed_s,
@@ -235,8 +237,10 @@ std::vector<launch::StepRecord> whole_cycles(std::span<const launch::StepRecord>
       mean.phase_s[p] = 0;
       for (const launch::StepRecord& step : part) mean.phase_s[p] += step.phase_s[p] / cycle;
     }
+    const bool observed = std::ranges::all_of(part, is_observed);  // a trace may end within
+    mean.phases_observed = 0;
     for (const launch::StepRecord& step : part) {
-      mean.phases_observed |= step.phases_observed;
+      if (observed) mean.phases_observed |= step.phases_observed;
       mean.waits_untold |= step.waits_untold;
     }
     i += length;

@@ -277,6 +277,7 @@ std::string value_words(std::string_view key, const std::string& value) {
   if (name == "bucket_cap_mb") return fmt::format("bucket cap {} MiB", value);
   if (name == "devices_per_process") return counted(value, "device") + " a process";
   if (name == "ps_update") return "update on the " + value;
+  if (name == "sync_every" && value == "0") return "";  // not chosen
   if (name == "sync_every")
     return value == "1" ? "sync every step" : fmt::format("sync every {} steps", value);
   if (name == "ps_mode") return value + " servers";

@@ -97,7 +97,7 @@ TEST_F(VerifiedProgram, OfStepsOfSeveralPassesAgreesInEveryStrategy) {
 TEST_F(VerifiedProgram, OfLocalSgdSaysHowFarItIsFromTheReference) {
   const auto result =
       program.run(small_run("localsgd", {"--sync-every=1,2", "--outer-momentum=0,0.5", "--steps=5",
-                                         "--batch-size=8", "--force"}));
+                                         "--verify-steps=3", "--batch-size=8", "--force"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json report = program.report();
   ASSERT_EQ(report["runs"].size(), 4);
@@ -110,12 +110,22 @@ TEST_F(VerifiedProgram, OfLocalSgdSaysHowFarItIsFromTheReference) {
     if (is_ddp) continue;
     EXPECT_GT(verification["divergence"], 1e-4);
     EXPECT_LT(verification["divergence"], 2);
+    EXPECT_EQ(verification["steps"], run["strategy_options"]["sync_every"] == 2 ? 4 : 3);
   }
   const json cycle = report["runs"][2], step = report["runs"][0];
   EXPECT_EQ(cycle["strategy_options"]["sync_every"], 2);
   EXPECT_EQ(cycle["step"]["samples_s"].size(), 2);
   EXPECT_EQ(cycle["step"]["count"], 4);
   EXPECT_EQ(2 * cycle["traffic"]["bytes"].get<int>(), step["traffic"]["bytes"]);
+}
+
+TEST_F(VerifiedProgram, OfLocalSgdHasNoCycleLongerThanAnEpoch) {
+  ASSERT_EQ(program.run(small_run("localsgd", {"--steps=3"})).exit_code, 0);
+  EXPECT_EQ(program.report()["runs"][0]["strategy_options"]["sync_every"], 3);
+  const auto result =
+      program.run(small_run("localsgd", {"--steps=3", "--sync-every=4", "--force"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--sync-every=4: an epoch has 3 steps"));
 }
 
 TEST_F(VerifiedProgram, OfLocalSgdIsToldFromOneWithAFault) {

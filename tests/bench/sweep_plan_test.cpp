@@ -135,6 +135,24 @@ TEST(Matrix, RefusesAValueOfASpecialOptionThatNoRunUses) {
             "--max-staleness=2: no run of --strategy=ps has a use for it");
   EXPECT_EQ(refusal_of({"--strategy=ps", "--gpus=3", "--ps-mode=async", "--backup-workers=1"}),
             "--backup-workers=1: no run of --strategy=ps has a use for it");
+  EXPECT_EQ(refusal_of({"--strategy=zero1,ps", "--sync-every=4"}),
+            "--sync-every=4: no run of --strategy=ps,zero1 has a use for it");
+  // It has no effect on one device, in one pass, or before a launcher says how many ranks there
+  // are.
+  EXPECT_EQ(refusal_of({"--strategy=localsgd", "--sync-every=2"}), "");
+  EXPECT_EQ(refusal_of({"--strategy=ddp", "--accumulation-sync=every"}), "");
+  // Entries of a list of runs share values that only some of them use.
+  Options list = options_of({"--strategy=localsgd", "--sync-every=2"});
+  list.runs = {options_of({"--strategy=ddp", "--sync-every=2"}), list};
+  EXPECT_NO_THROW(check_axes(list));
+  list.runs.pop_back();
+  EXPECT_THROW(check_axes(list), ConfigError);
+}
+
+TEST(JoinedCell, TakesWhatOnlySeveralDevicesUse) {
+  const Options options = options_of({"--strategy=localsgd", "--sync-every=2"});
+  EXPECT_EQ(joined_cell(options, 3, 1).sync_every, 2);
+  EXPECT_EQ(joined_cell(options, 3, 1).world_size, 3);
 }
 
 TEST(Matrix, LoaderWorkersMultiplyAllStrategies) {

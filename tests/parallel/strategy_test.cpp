@@ -264,9 +264,7 @@ CountingObserver observe(const StrategyConfig& config) {
 // What a report says of communication comes from these alone.
 TEST(Phases, OrBucketsTellWhatEveryStrategyExchanges) {
   for (const std::string& name : known_strategies()) {
-    StrategyConfig config = config_of(name, name == "single" ? 1 : 2);
-    config.sync_every = 1;
-    const auto observer = observe(config);
+    const auto observer = observe(config_of(name, name == "single" ? 1 : 2));
     auto transfers = std::ranges::count_if(
         observer.buckets, [](const BucketTimes& times) { return times.end_s > times.ready_s; });
     for (std::size_t p = 0; p < kPhaseCount; ++p) {
