@@ -46,6 +46,8 @@ TrainingJob job_of(const std::string& strategy, int world_size, int gpus, Option
                      .world_size = world_size,
                      .servers = strategy == "ps" ? 1 : 0,
                      .batch_size = 8,
+                     .ps_mode = options.ps_modes.front(),
+                     .backup_workers = options.backup_workers.front(),
                      .cuda_graph = options.cuda_graphs.front()};
   data::DatasetInfo dataset;
   dataset.train_samples = 1000;
@@ -254,6 +256,28 @@ TEST(ServerDevice, IsOversubscribedByItsOwnThreadsOrBySharedGpus) {
   EXPECT_THROW(job_of("ps", 3, 2, options), UnavailableError);
   options.oversubscribe = true;
   EXPECT_TRUE(job_of("ps", 3, 2, options).oversubscribed);
+}
+
+// A server reads commands where they arrive, and those of a GPU arrive in its memory.
+TEST(ServerDevice, IsTheCpuWhereServersServeWorkersOneByOne) {
+  for (Options options : {Options{}, cpu_servers()}) {
+    const bool on_cpu = options.server_device == "cpu";
+    const auto refusal = [&] {
+      try {
+        job_of("ps", 2, 2, options);
+      } catch (const ConfigError& error) {
+        return std::string(error.what());
+      }
+      return std::string();
+    };
+    const std::string why = ": servers on GPUs cannot wait for any worker; use --server-device=cpu";
+    options.ps_modes = {"async"};
+    EXPECT_EQ(refusal(), on_cpu ? "" : "--ps-mode=async" + why);
+    options.ps_modes = {"sync"};
+    EXPECT_EQ(refusal(), "");
+    options.backup_workers = {1};
+    EXPECT_EQ(refusal(), on_cpu ? "" : "--backup-workers" + why);
+  }
 }
 
 TEST(ServerDevice, OnTheCpuIsBeyondNccl) {
