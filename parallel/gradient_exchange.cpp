@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/random.h"
+#include "parallel/comm_hook.h"
 #include "parallel/step_parts.h"
 
 namespace ddpbench {
@@ -15,34 +17,58 @@ namespace {
 
 class AllReduce final : public GradientExchange {
  public:
-  using GradientExchange::GradientExchange;
-
-  void plan(const nn::ParameterPlan&, MemoryNeeds& needs) override {
-    Buffer summary;
-    needs.add(planned_summary(summary));
+  AllReduce(const StrategyConfig& config, const StrategyContext& context)
+      : GradientExchange(config, context) {
+    const std::optional<ops::Encoding> encoding = encoding_of(config.comm_hook);
+    if (encoding) hook_.emplace(*encoding, context_);
   }
 
-  void finish(bool) override { wait_for_started(Phase::comm_wait); }
+  void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) override {
+    Buffer summary;
+    needs.add(planned_summary(summary));
+    if (hook_) needs.add(hook_->planned(plan_groups(parameters)));
+  }
+
+  // A hook decodes a bucket while the next ones are on their way.
+  void finish(bool) override {
+    if (!hook_) return wait_for_started(Phase::comm_wait);
+    const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());
+    for (std::size_t b = 0; b < buckets().size(); ++b) {
+      if (is_missing(b)) continue;
+      started(b).wait(replica_->stream());
+      hook_->decode(b, replica_->stream(), gradients_of(b));
+    }
+  }
+
+  void parameters_set(bool to_step_0) override {
+    if (to_step_0 && hook_) hook_->reset(replica_->stream());
+  }
 
  private:
+  BufferView gradients_of(std::size_t b) const {
+    const Bucket& bucket = buckets()[b];
+    return replica_->graph().gradients().view().slice(bucket.offset_bytes, bucket.bytes);
+  }
+
   std::vector<Bucket> open() override {
-    std::vector<Bucket> buckets = plan_buckets(replica_->graph().plan(), config_.first_bucket_bytes,
-                                               config_.bucket_cap_bytes);
+    std::vector<Bucket> buckets = plan_groups(replica_->graph().plan());
     agree_on(buckets);
-    registered_.add(world(), replica_->graph().gradients());
+    if (hook_) hook_->open(buckets);
+    if (!hook_) registered_.add(world(), replica_->graph().gradients());
     return buckets;
   }
 
   comm::Work start(std::size_t b, const comm::CallOptions& options) override {
-    if (static_cast<int>(b) == config_.faults.missing_bucket) return {};
-    const Bucket& bucket = buckets()[b];
-    const Buffer& gradients = replica_->graph().gradients();
-    return world().all_reduce(
-        flat_elements(gradients.view().slice(bucket.offset_bytes, bucket.bytes)),
-        comm::ReduceOp::average, options);
+    if (is_missing(b)) return {};
+    if (hook_) return hook_->start(b, gradients_of(b), options);
+    return world().all_reduce(flat_elements(gradients_of(b)), comm::ReduceOp::average, options);
+  }
+  std::size_t sent_bytes(std::size_t b) const override {
+    return hook_ ? hook_->sent_bytes(b) : GradientExchange::sent_bytes(b);
   }
 
   Registrations registered_;
+  std::optional<CommHook> hook_;
 };
 
 class ReadyTimes final : public GradientExchange {
@@ -53,10 +79,7 @@ class ReadyTimes final : public GradientExchange {
   void finish(bool) override {}
 
  private:
-  std::vector<Bucket> open() override {
-    return plan_buckets(replica_->graph().plan(), config_.first_bucket_bytes,
-                        config_.bucket_cap_bytes);
-  }
+  std::vector<Bucket> open() override { return plan_groups(replica_->graph().plan()); }
   comm::Work start(std::size_t, const comm::CallOptions&) override { return {}; }
 };
 
@@ -169,11 +192,10 @@ void GradientExchange::update(float grad_scale, bool stale) {
 void GradientExchange::report(PhaseObserver& observer) {
   for (std::size_t b = 0; b < started_.size(); ++b) {
     const std::size_t bucket = b % buckets().size();
-    const bool is_missing = static_cast<int>(bucket) == config_.faults.missing_bucket;
-    if (is_missing || buckets()[bucket].bytes == 0) continue;
+    if (is_missing(bucket) || buckets()[bucket].bytes == 0) continue;
     const double ready_s = ready_events_[b]->time_s();
     const comm::WorkTimes none{.start_s = ready_s, .arrived_s = ready_s, .end_s = ready_s};
-    report_transfer(observer, b, buckets()[bucket].bytes, ready_s,
+    report_transfer(observer, b, sent_bytes(bucket), ready_s,
                     context_.world == nullptr ? none : started_[b].times());
   }
 }

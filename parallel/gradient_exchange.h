@@ -18,17 +18,10 @@
 #include "kernels/runtime/memory_needs.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/replica.h"
+#include "parallel/step_parts.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench {
-
-// A contiguous range of the flat buffer (alignment gaps included). It is complete when all
-// parameters before end_parameter are ready.
-struct Bucket {
-  std::size_t end_parameter = 0;
-  std::size_t offset_bytes = 0;
-  std::size_t bytes = 0;
-};
 
 std::vector<Bucket> plan_buckets(const nn::ParameterPlan& plan, std::size_t first_cap_bytes,
                                  std::size_t cap_bytes);
@@ -106,6 +99,12 @@ class GradientExchange {
   // Queues the transfer of bucket b, whose gradients are complete.
   virtual comm::Work start(std::size_t b, const comm::CallOptions& options) = 0;
 
+  virtual std::vector<Bucket> plan_groups(const nn::ParameterPlan& parameters) const {
+    return plan_buckets(parameters, config_.first_bucket_bytes, config_.bucket_cap_bytes);
+  }
+  // The bytes of a bucket as they are sent.
+  virtual std::size_t sent_bytes(std::size_t b) const { return buckets()[b].bytes; }
+
   // Throws CommError where a peer has other parameters or buckets. Collective.
   void agree_on(const std::vector<Bucket>& buckets);
   // Queues a wait for all that was started, as `phase`.
@@ -116,6 +115,9 @@ class GradientExchange {
   // The pass of the step, of those that exchange, and what was started in it.
   std::size_t pass() const { return pass_; }
   const comm::Work& started(std::size_t b) const { return started_[pass_ * buckets().size() + b]; }
+  bool is_missing(std::size_t b) const {
+    return static_cast<int>(b) == config_.faults.missing_bucket;
+  }
   std::size_t started_count() const { return started_.size(); }
 
   const StrategyConfig& config_;

@@ -84,8 +84,7 @@ class LocalSgd final : public GradientExchange {
 
   std::vector<Bucket> open() override {
     const nn::ParameterPlan& plan = replica_->graph().plan();
-    std::vector<Bucket> buckets =
-        plan_buckets(plan, config_.first_bucket_bytes, config_.bucket_cap_bytes);
+    std::vector<Bucket> buckets = plan_groups(plan);
     allocate(replica_->device(), planned_outer(plan.flat_bytes));
     agree_on(buckets);
     registered_.add(world(), replica_->graph().weights());

@@ -98,9 +98,6 @@ class Sharded : public GradientExchange {
   bool is_divided(std::size_t b) const {
     return buckets()[b].bytes > 0 && buckets()[b].bytes % unit() == 0;
   }
-  virtual std::vector<Bucket> plan_groups(const nn::ParameterPlan& parameters) const {
-    return plan_buckets(parameters, config_.first_bucket_bytes, config_.bucket_cap_bytes);
-  }
   std::vector<Bucket> plan_buckets_of(const nn::ParameterPlan& parameters) const {
     return plan_divisible(plan_groups(parameters), parameters.flat_bytes, unit());
   }
@@ -126,7 +123,7 @@ class Sharded : public GradientExchange {
   // it stays in place.
   comm::Work reduce(std::size_t b, const BufferView& bucket, const BufferView& to,
                     const comm::CallOptions& options) {
-    if (static_cast<int>(b) == config_.faults.missing_bucket || bucket.bytes == 0) return {};
+    if (is_missing(b) || bucket.bytes == 0) return {};
     const comm::Elements all = flat_elements(bucket);
     if (!is_divided(b)) return world().all_reduce(all, comm::ReduceOp::average, options);
     return world().reduce_scatter(all, flat_elements(to), comm::ReduceOp::average, options);

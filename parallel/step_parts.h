@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -42,6 +43,14 @@ inline void update(Replica& replica, PhaseObserver* observer, float grad_scale =
   const ScopedPhase phase(observer, Phase::optimizer, replica.stream());
   replica.update(grad_scale);
 }
+
+// A contiguous range of the flat buffer (alignment gaps included). It is complete when all
+// parameters before end_parameter are ready.
+struct Bucket {
+  std::size_t end_parameter = 0;
+  std::size_t offset_bytes = 0;
+  std::size_t bytes = 0;
+};
 
 // What all processes of a job must have in common before step 0.
 struct PlanSummary {

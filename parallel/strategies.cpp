@@ -129,7 +129,8 @@ std::vector<std::string> known_strategies(bool StrategyTraits::*trait) {
 }
 
 Outcome outcome_of(const StrategyConfig& config) {
-  if (config.serves_one_by_one()) return Outcome::approximate;
+  if (config.comm_hook != StrategyConfig{}.comm_hook || config.serves_one_by_one())
+    return Outcome::approximate;
   const StrategyTraits& row = strategy_traits(config.strategy);
   // The mean of weights after one step is an update by the mean of gradients where it is linear.
   const bool is_ddp = config.sync_every == 1 && config.outer_lr == 1 &&

@@ -71,6 +71,7 @@ struct StrategyConfig {
   bool sync_batch_norm = false;
   std::size_t first_bucket_bytes = kMiB;
   std::size_t bucket_cap_bytes = 25 * kMiB;
+  std::string comm_hook = "none";  // ddp: how buckets are encoded (comm_hook.h)
   PsUpdate ps_update = PsUpdate::server;
   int sync_every = 1;  // localsgd: steps of a cycle, which ends with the mean of the weights ...
   double outer_lr = 1, outer_momentum = 0;  // ... or with an update by how far it is off

@@ -191,6 +191,10 @@ Definitions strategy_options() {
        "each with one "
        "neighbour; direct: 2 steps, each with all others. auto: what the backend does best; the "
        "report says which it was. nccl, gloo and mpi run their own and take auto only."},
+      {"comm-hook", kPerRun | kPlannedByFit | kBare, "HOOK,...", &Options::comm_hooks, anything(),
+       "ddp: how gradients travel. bf16, fp16: in that type. int8: as bytes with a scale for each "
+       "256. topk:P: the largest P percent. What int8 and topk do not send is added in the next "
+       "step. Such runs are approximate."},
       {"devices-per-process", kPerRun | kPlannedByFit | kBare, "K,...",
        &Options::devices_per_process, between(1, kMostDevices),
        "ddp, zero1, zero2, localsgd: how many devices each process drives, with a thread and a "

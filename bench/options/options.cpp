@@ -17,6 +17,7 @@
 #include "base/nearest_name.h"
 #include "base/text.h"
 #include "kernels/runtime/phase.h"
+#include "parallel/comm_hook.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/repetitions.h"
 
@@ -133,6 +134,7 @@ void check_options(const Options& options) {
   refuse(options.epochs == 0 &&
              (options.until_accuracy || !options.trace_path.empty() || !options.injections.empty()),
          "--epochs=0 takes no steps, which --until-accuracy, --trace and --inject need");
+  for (const std::string& hook : options.comm_hooks) encoding_of(hook);
   const std::int64_t most_warmup = options.warmup_max_steps.value_or(options.warmup_steps);
   refuse(most_warmup < options.warmup_steps,
          fmt::format("--warmup-max-steps={} is below --warmup-steps={}.", most_warmup,

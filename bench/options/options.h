@@ -150,6 +150,7 @@ struct Options : RunOptions {
   std::vector<std::string> accumulation_syncs = {"last"};  // last | every
   std::vector<int> sync_every;  // localsgd: steps of a cycle; empty: kDefaultCycle at most
   std::vector<double> outer_lrs = {1}, outer_momenta = {0};
+  std::vector<std::string> comm_hooks = {"none"};  // encoding_of (parallel/comm_hook.h)
   std::vector<bool> overlaps = {true};
   std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
   std::vector<int> server_counts = {1};

@@ -12,6 +12,7 @@
 #include "base/math.h"
 #include "base/text.h"
 #include "parallel/comm_backends.h"
+#include "parallel/comm_hook.h"
 #include "parallel/strategies.h"
 #include "reports/data/report_view.h"
 #include "reports/metrics/metrics.h"
@@ -297,7 +298,9 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
         run_name(job), job.backend));
   }
   const StrategyTraits& traits = strategy_traits(cell.strategy);
-  if (traits.uses_buckets && !traits.shards_state && cell.world_size > 1) {
+  const auto encoding = encoding_of(cell.comm_hook);
+  const bool sums = !encoding || encoding->is_cast();
+  if (traits.uses_buckets && !traits.shards_state && cell.world_size > 1 && sums) {
     job.all_reduce = all_reduce_name(comm_backend(job.backend), cell.all_reduce, cell.world_size);
   }
   if (traits.one_process) {

@@ -35,9 +35,11 @@ bool has_buckets(const RunCell& cell) {
 bool all_reduces(const RunCell& cell) {
   return has_buckets(cell) && !strategy_traits(cell.strategy).shards_state;
 }
+bool all_reduces_gradients(const RunCell& cell) {
+  return has_buckets(cell) && strategy_traits(cell.strategy).all_reduces_gradients();
+}
 bool accumulates_buckets(const RunCell& cell) {
-  return has_buckets(cell) && strategy_traits(cell.strategy).all_reduces_gradients() &&
-         cell.accumulation_steps > 1;
+  return all_reduces_gradients(cell) && cell.accumulation_steps > 1;
 }
 bool averages_weights(const RunCell& cell) {
   return has_buckets(cell) && strategy_traits(cell.strategy).averages_weights;
@@ -123,6 +125,7 @@ std::vector<SweepAxis> make_axes() {
                                                       has_buckets),
       axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),
       axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", all_reduces),
+      special_axis<&O::comm_hooks, &C::comm_hook>("comm-hook", "comm_hook", all_reduces_gradients),
       special_axis<&O::accumulation_syncs, &C::accumulation_sync>(
           "accumulation-sync", "accumulation_sync", accumulates_buckets),
       special_axis<&O::sync_every, &C::sync_every>("sync-every", "sync_every", averages_weights),

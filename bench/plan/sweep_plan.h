@@ -41,6 +41,7 @@ struct RunCell {
   int max_staleness = 4;            // async: steps ahead of the slowest worker
   int backup_workers = 0;           // sync: workers whose gradients are dropped
   std::string all_reduce = "auto";  // auto | ring | direct
+  std::string comm_hook = "none";   // how gradients travel
   std::string cuda_graph = "auto";  // auto | on | off
 
   bool is_strong() const { return global_batch_size > 0; }

@@ -43,7 +43,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunCell, strategy, world_size, servers, batch
                                    bucket_cap_mb, first_bucket_mb, accumulation_steps,
                                    accumulation_sync, ps_update, ps_mode, max_staleness,
                                    backup_workers, sync_every, outer_lr, outer_momentum, all_reduce,
-                                   cuda_graph)
+                                   comm_hook, cuda_graph)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample,
                                    ignored_label)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, device,
@@ -131,6 +131,7 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   describe(averages, "sync_every", cell.sync_every);
   describe(outer, "outer_lr", cell.outer_lr);
   describe(outer, "outer_momentum", cell.outer_momentum);
+  describe(cell.comm_hook != RunCell{}.comm_hook, "comm_hook", cell.comm_hook);
   describe(traits.has_servers, "ps_update", cell.ps_update);
   const bool async = traits.has_servers && cell.ps_mode == "async";
   describe(async, "ps_mode", cell.ps_mode);
@@ -242,7 +243,10 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.ps_update = job.cell.ps_update == "worker" ? PsUpdate::worker : PsUpdate::server;
   if (job.cell.ps_mode == "async") config.max_staleness = job.cell.max_staleness;
   config.backup_workers = job.cell.backup_workers;
-  if (!job.is_reference()) config.faults = planted_faults(job.options.injections);
+  if (!job.is_reference()) {
+    config.comm_hook = job.cell.comm_hook;
+    config.faults = planted_faults(job.options.injections);
+  }
   return config;
 }
 

@@ -164,6 +164,7 @@ std::vector<report::RecordCell> cells_of(const RunCell& cell, const FitRow& row)
 void settle(Options& options, const HostDevices& host) {
   for (const auto& [option, values] : {std::pair("ps-update", options.ps_updates.size()),
                                        {"devices-per-process", options.devices_per_process.size()},
+                                       {"comm-hook", options.comm_hooks.size()},
                                        {"loader-workers", options.loader_workers.size()}}) {
     if (values <= 1) continue;
     throw ConfigError(fmt::format("--{}: `ddpbench fit` plans one value at a time", option));

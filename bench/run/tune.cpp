@@ -43,14 +43,13 @@ void check_tunable(const Options& options) {
   for (const std::size_t values :
        {options.gpus.size(), options.batch_sizes.size(), options.global_batch_sizes.size(),
         options.accumulation_steps.size(), options.accumulation_syncs.size(),
-        options.cuda_graphs.size(), options.all_reduces.size(), options.devices_per_process.size(),
-        options.loader_workers.size()}) {
+        options.cuda_graphs.size(), options.all_reduces.size(), options.comm_hooks.size(),
+        options.devices_per_process.size(), options.loader_workers.size()}) {
     if (values <= 1) continue;
     throw ConfigError(
         "tune finds the bucket sizes of one world; give one value each of --gpus, --batch-size, "
         "--accumulation-steps, --accumulation-sync, --cuda-graph, --all-reduce, "
-        "--devices-per-process and "
-        "--loader-workers");
+        "--comm-hook, --devices-per-process and --loader-workers");
   }
   if (!options.all_gpus && options.gpus.front() < 2) throw ConfigError(kTooFew);
   if (options.epochs == 0) throw ConfigError("tune times steps, and --epochs=0 takes none");

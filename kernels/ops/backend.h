@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "kernels/ops/encoding.h"
 #include "kernels/ops/flat_ops.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/optimizer.h"
@@ -50,6 +51,8 @@ class OpBackend {
   // an element. `out` may be one of the inputs. REQUIRES: inputs is not empty.
   virtual void mean(Stream& stream, std::span<const float* const> inputs, float* out,
                     std::size_t count) = 0;
+  virtual void encode(Stream& stream, const EncodeArgs& args) = 0;
+  virtual void decode(Stream& stream, const DecodeArgs& args) = 0;
   // Throws ConfigError unless shape and normalisation are valid. Indices are not checked.
   virtual void gather(Stream& stream, const GatherArgs& args) = 0;
 

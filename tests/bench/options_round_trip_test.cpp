@@ -17,6 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 void set_training(Options& options) {
+  options.comm_hooks = {"topk:2.5", "none"};
   options.lr = 0.1;
   options.momentum = 0.3;
   options.nesterov = true;

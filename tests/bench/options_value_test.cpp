@@ -27,7 +27,8 @@ TEST(OptionValues, WhatMakesAMatrixTakesLists) {
   const Options options = options_of(
       {"--batch-size=8,16", "--overlap=on,off", "--bucket-cap-mb=0.5,25", "--first-bucket-mb=1,4",
        "--servers=1, 2", "--ps-update=worker,server", "--ps-mode=async,sync", "--max-staleness=0,8",
-       "--backup-workers=0,2", "--accumulation-steps=1,4", "--accumulation-sync=every,last"});
+       "--backup-workers=0,2", "--accumulation-steps=1,4", "--accumulation-sync=every,last",
+       "--comm-hook=none,fp16,topk:0.5"});
   EXPECT_THAT(options.batch_sizes, ElementsAre(8, 16));
   EXPECT_THAT(options.overlaps, ElementsAre(true, false));
   EXPECT_THAT(options.bucket_caps_mb, ElementsAre(0.5, 25));
@@ -35,6 +36,7 @@ TEST(OptionValues, WhatMakesAMatrixTakesLists) {
   EXPECT_THAT(options.server_counts, ElementsAre(1, 2));
   EXPECT_THAT(options.accumulation_steps, ElementsAre(1, 4));
   EXPECT_THAT(options.accumulation_syncs, ElementsAre("every", "last"));
+  EXPECT_THAT(options.comm_hooks, ElementsAre("none", "fp16", "topk:0.5"));
   EXPECT_THAT(options.ps_updates, ElementsAre("worker", "server"));
   EXPECT_THAT(options.ps_modes, ElementsAre("async", "sync"));
   EXPECT_THAT(options.max_stalenesses, ElementsAre(0, 8));
@@ -154,6 +156,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"NoServers", "--servers=0", "a whole number from 1"},
         BadValue{"NoPass", "--accumulation-steps=0", "expected a whole number from 1"},
         BadValue{"UnknownSync", "--accumulation-sync=once", "last, every"},
+        BadValue{"UnknownHook", "--comm-hook=fp8", "expected none, bf16, fp16, int8"},
+        BadValue{"HookThatKeepsNothing", "--comm-hook=topk:0", "P above 0 to 100"},
+        BadValue{"HookThatKeepsTooMuch", "--comm-hook=none,topk:101", "--comm-hook=topk:101"},
         BadValue{"UnknownUpdate", "--ps-update=servers", "Did you mean 'server'?"},
         BadValue{"UnknownMode", "--ps-mode=both", "sync, async"},
         BadValue{"NegativeBackups", "--backup-workers=-1", "a whole number from 0"},

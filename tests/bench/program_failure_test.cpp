@@ -63,6 +63,20 @@ TEST_P(RankFailure, AKilledRankIsNamedWithItsSignalAndStep) {
   EXPECT_EQ(error["step"], 5);
 }
 
+TEST(RankFailureInAHook, IsNamedAsWithout) {
+  Program program;
+  program.write("lenet.json", kFailingConfig);
+  for (const char* hook : {"bf16", "int8", "topk:1"}) {
+    const auto result = program.run(small_run(
+        "ddp", {"--inject=kill:rank=1,step=5", "--force", std::string("--comm-hook=") + hook}));
+    EXPECT_EQ(result.exit_code, 4) << result.err;
+    const json error = program.report()["error"];
+    EXPECT_EQ(error["rank"], 1);
+    EXPECT_EQ(error["signal"], SIGKILL);
+    EXPECT_EQ(error["step"], 5);
+  }
+}
+
 TEST_P(RankFailure, AStoppedRankIsNamedAfterTheTimeout) {
   const json error = failed_run({"--inject=stop:rank=1,step=5", "--timeout=2"}, 4)["error"];
   EXPECT_EQ(error["rank"], 1);

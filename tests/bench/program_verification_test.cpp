@@ -184,6 +184,25 @@ TEST_F(VerifiedProgram, OfBackupWorkersDropsWhatASlowWorkerPushes) {
   EXPECT_GT(run["pushes"]["dropped"], 0);
 }
 
+// With `none` it is ddp of today; else the report says how far it goes.
+TEST_F(VerifiedProgram, OfAHookIsApproximateAndTellsItsDivergence) {
+  const auto result = program.run(small_run("ddp", {"--comm-hook=none,fp16,topk:10"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json runs = program.report()["runs"];
+  ASSERT_EQ(runs.size(), 3u);
+  EXPECT_EQ(runs[0]["verification"]["status"], "passed");
+  EXPECT_FALSE(runs[0]["strategy_options"].contains("comm_hook"));
+  const auto divergence = [&](int run) { return double(runs[run]["verification"]["divergence"]); };
+  for (const int run : {1, 2}) EXPECT_EQ(runs[run]["verification"]["status"], "not_applicable");
+  EXPECT_EQ(runs[1]["strategy_options"]["comm_hook"], "fp16");
+  EXPECT_GT(divergence(1), 1e-6);
+  EXPECT_LT(divergence(1), 0.01);
+  EXPECT_EQ(runs[2]["strategy_options"]["comm_hook"], "topk:10");
+  EXPECT_FALSE(runs[2]["strategy_options"].contains("all_reduce"));
+  EXPECT_GT(divergence(2), 10 * divergence(1));
+  EXPECT_LT(divergence(2), 1);
+}
+
 TEST_F(VerifiedProgram, OfSeveralPassesIsToldFromOneWithAFault) {
   for (const char* strategy : {"dp", "ddp", "ps"}) {
     for (const char* fault : {"sum", "missing_bucket:bucket=0", "stale:rank=1,step=2"}) {

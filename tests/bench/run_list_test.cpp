@@ -151,6 +151,9 @@ TrainingJob planned(const Options& options, const RunCell& cell) {
   return make_training_job(entry, cell, dataset, network, host);
 }
 
+// Options of CUDA runs alone (planned_run) are not planned without a GPU.
+const std::set<std::string> kOfGpus = {"cuda-graph", "server-device"};
+
 // Otherwise two entries would look like repetitions of each other, and --resume could not tell
 // which of them an earlier run is of.
 TEST_F(RunList, TellsRunsApartByEachOptionThatAnEntryMayHave) {
@@ -168,6 +171,7 @@ TEST_F(RunList, TellsRunsApartByEachOptionThatAnEntryMayHave) {
       {"bucket-cap-mb", R"("bucket_cap_mb": 2)"},
       {"overlap", R"("overlap": false)"},
       {"all-reduce", R"("all_reduce": "ring")"},
+      {"comm-hook", R"("comm_hook": "bf16")"},
       {"devices-per-process", R"("devices_per_process": 2)"},
       {"broadcast-buffers", R"("broadcast_buffers": false)"},
       {"sync-batch-norm", R"("sync_batch_norm": true)"},
@@ -197,11 +201,9 @@ TEST_F(RunList, TellsRunsApartByEachOptionThatAnEntryMayHave) {
       {"lr-min", R"("lr_schedule": "cosine", "lr_min": 0.001)"},
       {"lr-warmup-steps", R"("lr_warmup_steps": 5)"},
       {"lr-warmup-factor", R"("lr_warmup_steps": 5, "lr_warmup_factor": 0.5)"}};
-  // Those of CUDA runs alone (planned_run) are not planned without a GPU.
-  const std::set<std::string> of_gpus = {"cuda-graph", "server-device"};
   std::map<report::Settings, std::string> keys;
   for (const OptionDefinition& option : option_table()) {
-    if (!option.is_per_run() || of_gpus.contains(option.name)) continue;
+    if (!option.is_per_run() || kOfGpus.contains(option.name)) continue;
     ASSERT_TRUE(changes.contains(option.name)) << option.name;
     const Options options = read(std::string(R"({"strategy": "ddp", "gpus": 2, "runs": [{}, {)") +
                                  changes.at(option.name) + "}]}");

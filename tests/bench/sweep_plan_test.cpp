@@ -113,6 +113,13 @@ TEST(Matrix, StalenessMultipliesAsynchronousServersAlone) {
                   "ps on 2 devices and 1 server, async servers, 4 steps ahead at most"));
 }
 
+TEST(Matrix, HooksMultiplyDdpAlone) {
+  EXPECT_THAT(
+      titles({"--strategy=single,ddp,zero1", "--gpus=2", "--comm-hook=fp16,none,topk:1"}),
+      ElementsAre("single on 1 device", "ddp on 2 devices, hook fp16", "ddp on 2 devices, no hook",
+                  "ddp on 2 devices, hook topk:1", "zero1 on 2 devices"));
+}
+
 TEST(Matrix, RefusesAValueOfASpecialOptionThatNoRunUses) {
   const auto refusal_of = [](const std::vector<std::string>& words) -> std::string {
     try {
@@ -129,6 +136,8 @@ TEST(Matrix, RefusesAValueOfASpecialOptionThatNoRunUses) {
                         "--accumulation-sync=every"}),
             "");
   EXPECT_EQ(refusal_of({"--strategy=zero1", "--gpus=2", "--accumulation-sync=last"}), "");
+  EXPECT_EQ(refusal_of({"--strategy=ps,dp", "--gpus=2", "--comm-hook=none,fp16"}),
+            "--comm-hook=fp16: no run of --strategy=dp,ps has a use for it");
   EXPECT_EQ(refusal_of({"--strategy=ddp", "--gpus=2", "--ps-mode=async"}),
             "--ps-mode=async: no run of --strategy=ddp has a use for it");
   EXPECT_EQ(refusal_of({"--strategy=ps", "--gpus=2", "--max-staleness=2"}),

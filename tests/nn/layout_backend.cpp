@@ -195,6 +195,8 @@ class PeculiarBackend : public OpBackend {
             std::size_t count) override {
     plain_->mean(stream, inputs, out, count);
   }
+  void encode(Stream& stream, const EncodeArgs& args) override { plain_->encode(stream, args); }
+  void decode(Stream& stream, const DecodeArgs& args) override { plain_->decode(stream, args); }
   void gather(Stream& stream, const GatherArgs& args) override { plain_->gather(stream, args); }
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "kernels/ops/cpu/parallel.h"
+#include "kernels/ops/encoding.h"
 #include "kernels/ops/flat_ops.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/optimizer.h"
@@ -34,6 +35,8 @@ std::unique_ptr<Op> make_winograd_conv2d(Team team, std::size_t l2_bytes, DataTy
 // As OpBackend's.
 void mean(Team team, std::span<const float* const> inputs, float* out, std::size_t count);
 void update(Team team, const OptimizerArgs& args);
+void encode(Team team, const EncodeArgs& args);
+void decode(Team team, const DecodeArgs& args);
 void softmax_cross_entropy(int threads, const CrossEntropyDesc& desc, const LossArgs& args);
 
 // Transposes between pixels with their channels together, [pixels][inner], and plain maps,

@@ -113,6 +113,8 @@ class OnednnBackend : public OpBackend {
   void mean(Stream&, std::span<const float* const> inputs, float* out, std::size_t count) override {
     cpu::mean(context_->team(), inputs, out, count);
   }
+  void encode(Stream&, const EncodeArgs& args) override { cpu::encode(context_->team(), args); }
+  void decode(Stream&, const DecodeArgs& args) override { cpu::decode(context_->team(), args); }
   // The loader's own threads feed CPU devices, so this need not be fast.
   void gather(Stream&, const GatherArgs& args) override { reference::gather(args); }
 

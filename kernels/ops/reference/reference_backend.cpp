@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The reference backend. Its optimizers, mean and loss compute in double precision (optimizer.h,
-// backend.h and flat_ops.h have their formulas). The gather is that of every CPU backend.
+// backend.h and flat_ops.h have their formulas). The gather is that of every CPU backend; encodings
+// are exact rules, and those of the others in one thread.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "base/error.h"
 #include "kernels/ops/backend.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops {
@@ -111,6 +113,9 @@ class ReferenceBackend : public OpBackend {
       out[i] = static_cast<float>(sum / static_cast<double>(inputs.size()));
     }
   }
+
+  void encode(Stream&, const EncodeArgs& args) override { cpu::encode({}, args); }
+  void decode(Stream&, const DecodeArgs& args) override { cpu::decode({}, args); }
 
   void gather(Stream&, const GatherArgs& args) override { reference::gather(args); }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels over flat buffers: the optimizer's step, the mean, the gather of a batch and the loss.
-// Memory bandwidth bounds the first three.
+// Kernels over flat buffers: the optimizer's step, the mean, encodings, the gather of a batch and
+// the loss.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/ops/encoding.h"
 #include "kernels/ops/flat_ops.h"
 #include "kernels/ops/optimizer.h"
 
@@ -26,6 +27,10 @@ inline constexpr std::size_t kMaxMeanInputs = 256;
 // out = (in_0 + ... + in_k-1) / k, in that order. Moves 4 (k + 1) bytes an element.
 cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,
                     cudaStream_t stream);
+
+// A cast takes a thread an element, and other encodings one a run (encoding.h).
+cudaError_t encode(const EncodeArgs& args, cudaStream_t stream);
+cudaError_t decode(const DecodeArgs& args, cudaStream_t stream);
 
 // Gathers a batch from the samples of a data set in device memory. It reads 1 byte and writes 4
 // bytes an element; bound by memory bandwidth.

@@ -12,6 +12,7 @@
 
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #endif
 
 #include "kernels/ops/cuda/kernels/launch.cuh"
@@ -57,6 +58,17 @@ __host__ __device__ inline Bf16 from_float<Bf16>(float value) {
   }
   return {static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16)};
 #endif
+}
+
+#ifdef __CUDACC__
+using Fp16 = __half;
+#else
+using Fp16 = _Float16;
+#endif
+__host__ __device__ inline float to_float(Fp16 value) { return static_cast<float>(value); }
+template <>
+__host__ __device__ inline Fp16 from_float<Fp16>(float value) {
+  return static_cast<Fp16>(value);  // rounds to the nearest, ties to even
 }
 
 __host__ __device__ inline bool is_nan(float value) { return value != value; }

@@ -46,6 +46,13 @@ class CudaBackend final : public OpBackend {
     check(mean_of(inputs, out, elements, native_stream(stream)), "mean", "mean_of");
   }
 
+  void encode(Stream& stream, const EncodeArgs& args) override {
+    check(cuda::encode(args, native_stream(stream)), "encoding", "encode");
+  }
+  void decode(Stream& stream, const DecodeArgs& args) override {
+    check(cuda::decode(args, native_stream(stream)), "encoding", "decode");
+  }
+
   void gather(Stream& stream, const GatherArgs& args) override {
     check_gather(args);
     if (static_cast<std::size_t>(args.channels) > kMaxGatherChannels) {
