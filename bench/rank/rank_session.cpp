@@ -3,8 +3,10 @@
 #include "bench/rank/rank_session.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -230,6 +232,18 @@ void RankSession::wait_for_workers(int epoch) {
   }
 }
 
+// Before its evaluation a worker of asynchronous servers waits for workers that may be many steps
+// behind. Each of these steps is progress.
+void RankSession::await_slower_workers(int epoch) {
+  const std::string key = fmt::format("trained/{}", epoch);
+  for (std::int64_t amount = 1; inputs_.store->add(key, amount) < job_.cell.world_size;
+       amount = 0) {
+    writer_.state(launch::RankState::training);
+    trainer_.world()->check();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 void RankSession::train_epoch(int epoch) {
   writer_.state(launch::RankState::training);
   for (const auto& device : trainer_.devices().devices) device->calibrate_clock();
@@ -245,6 +259,7 @@ void RankSession::train_epoch(int epoch) {
     trainer_.strategy().publish();
     trainer_.strategy().replicas()[0]->stream().synchronize();
   }
+  if (strategy_config(job_).max_staleness > 0) await_slower_workers(epoch);
   row.end_s = trainer_.now_s();
   if (trainer_.sampler() != nullptr) trainer_.sampler()->end();
   if (!job_.gpus.empty()) {  // steps that run ahead or are replayed do not look

@@ -52,6 +52,7 @@ class RankSession {
   bool training_ends(const EpochResult& epoch);
   EpochSums sum_over_workers(const EpochResult& epoch);
   void wait_for_workers(int epoch);
+  void await_slower_workers(int epoch);
   void read_clock();
   void publish();
   void publish_result();

@@ -52,23 +52,16 @@ void fill_warmup(const CollectedRun& all, report::Run& run) {
                                : "the run ended before the warm-up did";
 }
 
-// Of workers that do not wait for each other in each step.
-std::vector<double> mean_over_ranks_per_step(const std::vector<std::vector<double>>& ranks) {
-  std::vector<double> mean = report::slowest_rank_per_step(ranks);
-  for (std::size_t step = 0; step < mean.size(); ++step) {
-    mean[step] = 0;
-    for (const auto& rank : ranks) mean[step] += rank[step] / static_cast<double>(ranks.size());
-  }
-  return mean;
-}
-
 void fill_steps(const CollectedRun& all, report::Run& run) {
   std::vector<std::vector<double>> ranks;
   for (const auto& steps : all.heard_cycles()) ranks.push_back(step_times(steps));
   fill_warmup(all, run);
-  run.step.samples_s = strategy_config(all.job).serves_one_by_one()
-                           ? mean_over_ranks_per_step(ranks)
-                           : report::slowest_rank_per_step(ranks);
+  std::vector<double>& steps_s = run.step.samples_s = report::slowest_rank_per_step(ranks);
+  const bool waits = !strategy_config(all.job).serves_one_by_one();  // for the slowest in each step
+  for (std::size_t i = 0; !waits && i < steps_s.size(); ++i) {
+    steps_s[i] = 0;
+    for (const auto& rank : ranks) steps_s[i] += rank[i] / static_cast<double>(ranks.size());
+  }
   run.step.count = static_cast<std::int64_t>(run.step.samples_s.size()) * cycle_steps(all.job);
   if (run.step.count == 0) {
     run.samples_per_s = report::Figure::missing("no timed step was finished");

@@ -382,8 +382,6 @@ const std::vector<Column>& run_columns() {
              figure<pushes<&PushSection::staleness_p50>>, kForSome, kPlain),
       column("staleness-p95", "stale", "p95", "the same, 95 %", "staleness_p95",
              figure<pushes<&PushSection::staleness_p95>>, 0, kPlain),
-      column("staleness-max", "stale", "max", "the same, the most", "staleness_max",
-             figure<pushes<&PushSection::staleness_max>>, kLargest, kPlain),
       column("repetitions", "", "reps", "repetitions of the setting", "repetitions", repetitions,
              kRemark | kKey | kForSome),
       column("step-interval", "step ms", "median (interval)",

@@ -174,6 +174,14 @@ TEST_F(VerifiedProgram, OfAsynchronousServersTellsDivergenceAndStaleness) {
   EXPECT_NEAR(run["throughput"]["samples_per_s"].get<double>() * time_s / samples, 1, 1e-9);
 }
 
+// So many steps behind take longer than a rank may stand still.
+TEST_F(VerifiedProgram, OfAsynchronousServersEndsWhereOneWorkerIsFarBehind) {
+  const auto result = program.run(
+      small_run("ps", {"--ps-mode=async", "--max-staleness=1000", "--steps=40", "--timeout=2",
+                       "--verify-steps=0", "--inject=slow:rank=1,ms=50"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
 TEST_F(VerifiedProgram, OfBackupWorkersDropsWhatASlowWorkerPushes) {
   const auto result = program.run(small_run(
       "ps", {"--gpus=3", "--backup-workers=1", "--steps=8", "--inject=slow:rank=1,ms=30"}));
