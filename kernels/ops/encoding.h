@@ -102,7 +102,9 @@ DDPBENCH_RUN void take_largest(float* error, std::size_t count, std::size_t kept
                                std::uint16_t* places) {
   std::int32_t least = 0;  // the smallest magnitude that is kept, found bit by bit
   for (std::int32_t bit = 1 << 30; bit > 0; bit >>= 1) {
-    if (count_above(error, count, (least | bit) - 1) >= kept) least |= bit;
+    const std::size_t found = count_above(error, count, (least | bit) - 1);
+    if (found >= kept) least |= bit;
+    if (found == kept) break;
   }
   std::size_t equal = kept - count_above(error, count, least), taken = 0;
   for (std::size_t i = 0; i < count; ++i) {

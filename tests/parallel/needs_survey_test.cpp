@@ -110,6 +110,24 @@ TEST(NeedsSurvey, FindsAPartOfTheOptimizersStateWhereItIsSharded) {
   }
 }
 
+TEST(NeedsSurvey, FindsWhatAHookEncodesAndKeeps) {
+  const Surveyed plain = survey(surveyed_config("ddp", 3))[0];
+  const std::size_t gradients = in(plain, MemoryCategory::gradients);
+  // Of three ranks: halves; bytes of each, and the error; the values and places of each, likewise.
+  for (const auto& [hook, share] :
+       {std::pair("bf16", 0.5), {"int8", 3 * 0.25 + 1}, {"topk:10", 3 * 0.15 + 1}}) {
+    StrategyConfig config = surveyed_config("ddp", 3);
+    config.comm_hook = hook;
+    const Surveyed found = survey(config)[0];
+    const std::size_t peak = test::run_strategy(test::small_model(), config).peak_bytes.at(0);
+    EXPECT_GE(found.bytes, peak) << hook;
+    EXPECT_LE(found.bytes, peak + kExchanged) << hook;
+    const std::size_t more =
+        in(found, MemoryCategory::communication) - in(plain, MemoryCategory::communication);
+    EXPECT_NEAR(static_cast<double>(more) / static_cast<double>(gradients), share, 0.1) << hook;
+  }
+}
+
 nn::ModelSpec many_equal_layers() {
   std::string layers;
   for (int i = 0; i < 8; ++i) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Encodings of flat buffers. Casts are bound by memory bandwidth: 6 bytes an element. int8 moves
-// 13 bytes, `largest` 12 and passes 32 times over a run in the L1 cache.
+// 13 bytes, `largest` 12 and passes up to 32 times over a run in the L1 cache.
 //
 // Compiled without fused multiply-adds: all ranks decode the same bits on any processor.
 #include "kernels/ops/encoding.h"
