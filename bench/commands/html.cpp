@@ -8,6 +8,7 @@
 #include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
+#include "bench/rank/run_memory.h"
 #include "reports/data/report_view.h"
 #include "reports/html/page.h"
 #include "reports/json/report_json.h"
@@ -36,6 +37,8 @@ class Html final : public Subcommand {
     options.add_words("--baseline", "BASE...", baseline_,
                       "Reports to hold these against: the page says what `ddpbench check` says");
     filter_.define(options);
+    options.add("--memory-per-device", "SIZE", &device_memory_,
+                "Name the fastest run that fits such memory of a device, 16GiB");
     output_.define(options,
                    "Page to write; the first report's name with .html in the working directory "
                    "when not given");
@@ -50,7 +53,7 @@ class Html final : public Subcommand {
     std::vector<report::ReportFile> files = read_files(paths_);
     report::complete_scaling(files);
     filter_.apply("html", files);
-    report::HtmlInput input{page_names(files), {}, {}};
+    report::HtmlInput input{page_names(files), {}, {}, asked_memory(device_memory_)};
     input.reports = reports_of(std::move(files));
     std::exception_ptr unreadable;
     if (!baseline_.empty()) input.gate = gate(input.reports, unreadable);
@@ -77,6 +80,7 @@ class Html final : public Subcommand {
   }
 
   std::vector<std::string> paths_, baseline_;
+  std::string device_memory_;
   RunFilter filter_;
   TextOutput output_;
 };

@@ -12,6 +12,7 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_table.h"
+#include "bench/rank/run_memory.h"
 #include "reports/exports/records.h"
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
@@ -63,6 +64,8 @@ class Show final : public Subcommand {
                 "--columns=help lists them");
     options.add("--sort", "[-]NAME", &sort_, "Order by a column; -NAME for descending");
     filter_.define(options);
+    options.add("--memory-per-device", "SIZE", &device_memory_,
+                "Name the fastest run that fits such memory of a device, 16GiB");
     options.add(
         "--repetitions", "", &repetitions_,
         "median: a row for each setting, with the median over its repetitions and their interval; "
@@ -165,7 +168,7 @@ class Show final : public Subcommand {
       columns = format.all_columns ? report::all_columns() : report::table_columns(shown);
     }
     if (format.name != "table") return format.write(shown, columns, width);
-    std::string text = report::answer_text(rows, width);
+    std::string text = report::answer_text(rows, width, asked_memory(device_memory_));
     text += is_compact() ? report::compact_text(shown, width) : format.write(shown, columns, width);
     for (const report::ReportFile& file : files) {
       text += report::interruption_lines(file.report, file.name, width);
@@ -185,7 +188,7 @@ class Show final : public Subcommand {
   Names paths_, columns_;
   RunFilter filter_;
   TextOutput output_;
-  std::string format_ = "table";
+  std::string format_ = "table", device_memory_;
   std::optional<std::string> sort_, repetitions_;
   bool full_ = false;
 };

@@ -274,9 +274,10 @@ Definitions measuring_options() {
        "tune: fresh runs each of the best setting and of the default, after the screening."},
       {"least-gain", kTuneAlone, "PERCENT%", &Options::least_gain, between(0, 100),
        "tune: recommend a setting only when its steps are shorter by at least this."},
-      {"memory-per-device", kFlagOnly | kFitAlone, "SIZE", &Options::memory_per_device, anything(),
-       "fit: memory of each device, such as 16GiB or 80GB, in place of what this machine's devices "
-       "have free.",
+      {"memory-per-device", kFlagOnly | kPlannedByFit | kNotOfTune, "SIZE",
+       &Options::memory_per_device, anything(),
+       "Memory of each device, such as 16GiB or 80GB: the answer names the fastest run that fits. "
+       "fit: in place of what this machine's devices have free.",
        "the device's own"},
       {"format", kFlagOnly | kFitAlone, "", &Options::format, one_of(report::record_formats()),
        "fit: how the batches are printed.", "table"},

@@ -219,8 +219,8 @@ FitMemories find_memories(const RunOptions& options, const PlanningDevices& plan
   FitMemories memories;
   const MemoryLimit limit = memory_limit(read_host_limits());
   if (planning.servers.device) memories.host_bytes = beside(data_set, limit.bytes);
-  if (!options.memory_per_device.empty()) {
-    memories.device_bytes = memory_size(options.memory_per_device);
+  if (const auto asked = asked_memory(options.memory_per_device)) {
+    memories.device_bytes = *asked;
     memories.words = fmt::format("--memory-per-device={}", options.memory_per_device);
     return memories;
   }
@@ -289,6 +289,10 @@ std::uint64_t memory_size(const std::string& text) {
   }
   throw ConfigError(
       fmt::format("--memory-per-device={}: expected a size such as 16GiB, 80GB or 512MiB", text));
+}
+
+std::optional<std::uint64_t> asked_memory(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(memory_size(text));
 }
 
 }  // namespace ddpbench::bench

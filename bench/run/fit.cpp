@@ -225,7 +225,7 @@ BatchRange largest_batch(const std::function<double(std::int64_t batch)>& share)
 int run_fit(Options options) {
   const HostDevices host = find_devices(options.device);
   settle(options, host);
-  if (!options.memory_per_device.empty()) memory_size(options.memory_per_device);  // or it throws
+  asked_memory(options.memory_per_device);  // or it throws
   const std::string path = find_model(options.model);
   const nn::ModelSpec model = nn::load_model_file(path);
   const Network network = network_of(model, path);

@@ -24,6 +24,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
+#include "bench/rank/run_memory.h"
 #include "bench/run/run_records.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
@@ -98,11 +99,12 @@ std::map<std::string, std::string> common_texts(const report::Report& report) {
   return texts;
 }
 
-std::string summary_text(const report::Report& report, bool all, int width) {
+std::string summary_text(const report::Report& report, const Options& options, int width) {
   if (!report.collectives.empty()) return report::render_table(report, width);
   const std::vector<report::RunRow> rows = report::all_runs(report);
-  const std::string answer = report::answer_text(rows, width);
-  if (all)
+  const std::string answer =
+      report::answer_text(rows, width, asked_memory(options.memory_per_device));
+  if (options.verbose)
     return answer + report::render_table(report, width) + "\n" + report::render_why(report, width);
   return answer + report::compact_text(report::CondensedRows(rows).rows(), width);
 }
@@ -122,6 +124,7 @@ ReportOutput::ReportOutput(const Options& options)
     std::error_code other;
     if (std::filesystem::equivalent(path_, options.resume_path, other)) replace_ = true;
   }
+  asked_memory(options.memory_per_device);  // or it throws
   named_by_time_ = path_.empty();
   if (named_by_time_) path_ = default_report_path();
   if (!is_stream_) check_output_file(path_, "--json", replace_);
@@ -238,7 +241,8 @@ void complete_report(report::Report& report, const Options& options) {
   report::fill_why(report);
   const bool wanted = options.until_ci.has_value();
   report::fill_cells(report, wanted ? std::optional(options.until_ci->value / 100) : std::nullopt);
-  report.answer = report::answer_lines(report::all_runs(report));
+  report.answer =
+      report::answer_lines(report::all_runs(report), asked_memory(options.memory_per_device));
 }
 
 void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,
@@ -246,7 +250,7 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   complete_report(report, options);
   // The table comes first: should writing the file fail, the user has seen the results.
   const int width = terminal_width();
-  say_table("\n" + summary_text(report, options.verbose, width) + "\n");
+  say_table("\n" + summary_text(report, options, width) + "\n");
   std::fflush(stdout);
   file.save_last(report);
   // The report is already written when the trace cannot be.

@@ -35,8 +35,8 @@ struct RunRow {
   std::string file;                        // name of the report; empty where there is no file
   const RepeatedRuns* repeated = nullptr;  // the repetitions that the row stands for; null: a run
   // Set by marked_rows() of table/table.h: the letters of the warnings that concern it, and why its
-  // speed-up says nothing.
-  std::string marks = {}, doubt = {};
+  // speed-up says nothing. By compact_table(): approximate_words() of an approximate row.
+  std::string marks = {}, doubt = {}, apart = {};
 };
 
 // The runs in the order of the files, then of their report. A file is named by the last part of its

@@ -160,7 +160,7 @@ constexpr auto kTable = std::to_array<Setting>({
     {"per_device_batch_size", kEqualUse | kWeakWorkUse | kNameUse | kChartTitleUse,
      value_of<&Run::per_device_batch_size>, batch_words},
     {"global_batch_size", kEqualUse | kStrongWorkUse | kRankUse, value_of<&Run::global_batch_size>},
-    {"accumulation_steps", kEqualUse | kWeakWorkUse | kNameUse | kRankUse | kChartTitleUse,
+    {"accumulation_steps", kEqualUse | kWeakWorkUse | kNameUse | kChartTitleUse,
      value_of<&Run::accumulation_steps>, passes_words, "1 pass"},
     {"optimizer/name", kEqualUse | kNameUse, value_of<&Run::optimizer_name>},
     {.key = "optimizer", .uses = kEqualUse | kNameUse, .values = optimizer_values},
@@ -176,8 +176,8 @@ constexpr auto kStrategies = std::to_array<StrategyRow>({{kBaseline},
                                                          {"dp", "", true},
                                                          {"ddp", "all_reduce"},
                                                          {"ps"},
-                                                         {"zero1"},
-                                                         {"zero2"},
+                                                         {"zero1", "", false, true},
+                                                         {"zero2", "", false, true},
                                                          {"localsgd"}});
 
 // Calls `visit(row, key, value)` for every value of `run` whose setting has any of the bits `uses`.

@@ -111,6 +111,7 @@ struct StrategyRow {
   // The collective that carries the gradients and has a bus bandwidth ("all_reduce"); empty: none.
   std::string_view collective = {};
   bool through_primary = false;  // all gradients pass through device 0
+  bool gathers_weights = false;  // its buckets of weights follow those of gradients
 };
 
 // The order is that of tables and charts.

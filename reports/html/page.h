@@ -5,6 +5,7 @@
 // docs/html-report.md describes its parts.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct HtmlInput {
   std::vector<std::string> names;  // of the files, as the user wrote them
   std::vector<Report> reports;     // one for each name
   std::optional<HtmlGate> gate = {};
+  std::optional<std::uint64_t> device_bytes = {};  // that the answer judges runs against
 };
 
 // The page as UTF-8 text, well-formed as HTML and as XML. Text of a report is never markup in it:

@@ -83,7 +83,8 @@ void write_speedups(Markup& page, std::span<const RunRow> rows) {
     const Run& run = *shown[i]->run;
     const double top = kRow * static_cast<double>(i);
     const double speedup = find_column("speedup")->fields[0].value(*shown[i]).number().value_or(0);
-    svg_text(page, {0, top + 17}, Anchor::start, "", names.setting(run));
+    svg_text(page, {0, top + 17}, Anchor::start, "",
+             names.setting(run) + (run.verification.is_approximate() ? ", approximate" : ""));
     svg_rect(page, {at(0), top + 5}, at(speedup) - at(0), 16, "bar", "");
     if (const RepeatedRuns* all = shown[i]->repeated; all != nullptr && all->speedup.low.value) {
       svg_line(page, {at(*all->speedup.low.value), top + 13},
@@ -98,7 +99,7 @@ void write_speedups(Markup& page, std::span<const RunRow> rows) {
 // The answer, how sure it is, and the speed-ups.
 void write_answer(Markup& page, const HtmlInput& input) {
   const std::vector<RunRow> runs = rows_of(input);
-  const std::vector<std::string> answer = answer_lines(runs);
+  const std::vector<std::string> answer = answer_lines(runs, input.device_bytes);
   const CondensedRows condensed(runs);
   const std::vector<RowWarning> warnings = row_warnings(runs);
   const std::vector<RunRow> rows = marked_rows(condensed.rows(), warnings);

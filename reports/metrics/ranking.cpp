@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -99,12 +100,38 @@ std::vector<double> rates_of(const Standing& standing) {
 Contest contest_of(const Settings& work, std::vector<RunRow> rows) {
   Contest contest;
   contest.work = work;
-  contest.standings = standings_of(std::move(rows));
-  for (Standing& standing : contest.standings) {
-    standing.samples_per_s = median_rate(rates_of(standing));
+  std::vector<Standing> all = standings_of(std::move(rows));
+  for (Standing& standing : all) standing.samples_per_s = median_rate(rates_of(standing));
+  std::ranges::stable_sort(all, std::greater(), &Standing::samples_per_s);
+  for (Standing& standing : all) {
+    const bool exact = !standing.runs[0].run->verification.is_approximate();
+    (exact ? contest.standings : contest.approximate).push_back(std::move(standing));
   }
-  std::ranges::stable_sort(contest.standings, std::greater(), &Standing::samples_per_s);
   return contest;
+}
+
+// The sum of the training loss over the samples until then, by their number.
+std::map<std::int64_t, double> summed_losses(const Run& run) {
+  std::map<std::int64_t, double> sums = {{0, 0}};
+  for (const ProgressPoint& point : run.progress) {
+    const auto [samples, sum] = *sums.rbegin();
+    sums[point.samples] = sum + point.train_loss * static_cast<double>(point.samples - samples);
+  }
+  return sums;
+}
+
+// Both are means over the last quarter of the samples after which both runs tell their loss.
+std::string loss_words(const Run& run, const Run& exact) {
+  const std::map<std::int64_t, double> own = summed_losses(run);
+  std::map<std::int64_t, double> other = summed_losses(exact);
+  std::erase_if(other, [&](const auto& sum) { return !own.contains(sum.first); });
+  const std::int64_t end = other.rbegin()->first;
+  if (end == 0) return {};
+  const std::int64_t begin = std::prev(other.upper_bound(end - end / 4))->first;
+  const auto mean = [begin, end](const std::map<std::int64_t, double>& sums) {
+    return (sums.at(end) - sums.at(begin)) / static_cast<double>(end - begin);
+  };
+  return fmt::format("loss {:.3g} after the same samples (exact {:.3g})", mean(own), mean(other));
 }
 
 }  // namespace
@@ -117,6 +144,23 @@ std::vector<Contest> contests(std::span<const RunRow> rows) {
     found.push_back(contest_of(work, std::move(group)));
   }
   return found;
+}
+
+std::string approximate_words(const Contest& contest, const Standing& standing,
+                              std::string_view sure) {
+  std::vector<std::string> parts;
+  const Run& run = *standing.runs[0].run;
+  if (!contest.standings.empty()) {
+    const Standing& exact = contest.standings[0];
+    const double ratio = standing.samples_per_s / exact.samples_per_s;
+    parts.push_back(fmt::format("{} % {} than exact runs{}", lead_percent(std::abs(ratio - 1)),
+                                ratio < 1 ? "slower" : "faster", sure));
+    parts.push_back(loss_words(run, *exact.runs[0].run));
+  }
+  if (const std::optional<double>& apart = run.verification.divergence)
+    parts.push_back(lead_percent(*apart) + " % from the reference");
+  std::erase(parts, "");
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string lead_percent(double ratio) {

@@ -66,7 +66,8 @@ std::vector<std::string> notes_of(const RunRow& row) {
   if (const Verification& verified = verification_of(row); verified.status == "failed")
     notes.push_back("does NOT agree with one device: " + verified.reason);
   if (const Verification& verified = verification_of(row); verified.status == "not_applicable")
-    notes.push_back("not verified: " + verified.reason);
+    notes.push_back(row.apart.empty() ? "not verified: " + verified.reason
+                                      : "approximate: " + row.apart);
   if (run.evaluation && run.evaluation->accuracy.value && !is_bare(run))
     notes.push_back(fmt::format("evaluated, not trained: loss {:.4f}, accuracy {:.2f} % of {}",
                                 run.evaluation->loss.value.value_or(NAN),
@@ -116,11 +117,20 @@ std::vector<RunRow> single_runs(std::span<const RunRow> rows) {
 
 bool has_spread(const RunRow& row) { return !spread_text(row).empty(); }
 
-// The runs that do the same work on one device, of each report by itself.
-std::set<const Run*> equal_runs(std::span<const RunRow> rows) {
+// The runs that do the same work on one device, of each report by itself. Sets what approximate
+// rows have apart from its others.
+std::set<const Run*> equal_runs(std::span<RunRow> rows) {
   std::set<const Run*> equal;
-  for (const auto& [report, own] : grouped(rows, [](const RunRow& row) { return row.report; }))
-    equal.merge(find_yardstick(contests(single_runs(own))).runs);
+  for (const auto& [report, own] : grouped(rows, [](const RunRow& row) { return row.report; })) {
+    const std::vector<Contest> all = contests(single_runs(own));
+    equal.merge(find_yardstick(all).runs);
+    for (const Contest& contest : all)
+      for (const Standing& standing : contest.approximate)
+        for (RunRow& row : rows)
+          if (std::ranges::count(standing.runs, row.run, &RunRow::run) > 0)
+            row.apart =
+                approximate_words(contest, standing, row.doubt.empty() ? "" : " (disturbed)");
+  }
   return equal;
 }
 
@@ -192,7 +202,7 @@ std::string agreement(std::span<const RunRow> rows) {
 
 TextTable compact_table(std::span<const RunRow> unmarked, std::vector<std::string>& notes) {
   const std::vector<RowWarning> warnings = row_warnings(unmarked);
-  const std::vector<RunRow> rows = in_order(marked_rows(unmarked, warnings));
+  std::vector<RunRow> rows = in_order(marked_rows(unmarked, warnings));
   const std::set<const Run*> equals = equal_runs(rows);
   Footnotes footnotes;
   TextTable table = slim_table(rows, equals, footnotes);

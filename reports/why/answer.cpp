@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <ranges>
+#include <set>
 
+#include "base/math.h"
 #include "base/text.h"
 #include "reports/metrics/comparison.h"
 #include "reports/metrics/metrics.h"
@@ -69,18 +72,17 @@ Order compare_rates(const Rivals& rivals, const Standing& a, const Standing& b) 
   return ahead > 0 ? Order::faster : Order::slower;
 }
 
-Rivals rivals_of(std::span<const RunRow> rows) {
+Rivals rivals_of(const std::vector<Contest>& all) {
   Rivals rivals;
   std::vector<std::vector<double>> logarithms;
-  std::vector<Contest> all = contests(rows);
   rivals.yardstick = find_yardstick(all);
-  for (Contest& contest : all) {
-    for (Standing& standing : contest.standings) {
+  for (const Contest& contest : all) {
+    for (const Standing& standing : contest.standings) {
       const Run& run = first_run(standing);
       if (run.oversubscribed) continue;
       logarithms.push_back(logarithms_of(standing));
       if (run.world_size == 1 && run.servers > 0) continue;  // on one device, and not equal to it
-      (run.world_size > 1 ? rivals.several : rivals.one).push_back(std::move(standing));
+      (run.world_size > 1 ? rivals.several : rivals.one).push_back(standing);
     }
   }
   rivals.noise = pooled_variance(logarithms);
@@ -90,6 +92,22 @@ Rivals rivals_of(std::span<const RunRow> rows) {
   std::ranges::stable_partition(
       rivals.one, [](const Standing& s) { return first_run(s).strategy == kBaseline; });
   return rivals;
+}
+
+using Standings = std::vector<const Standing*>;
+
+Standings pointers(const std::vector<Standing>& standings) {
+  Standings all;
+  for (const Standing& standing : standings) all.push_back(&standing);
+  return all;
+}
+
+// The first, which is the fastest, and those that noise does not tell from it.
+Standings equals_of(const Rivals& rivals, Standings ranked) {
+  std::erase_if(ranked, [&rivals, best = ranked[0]](const Standing* other) {
+    return other != best && compare_rates(rivals, *best, *other) == Order::faster;
+  });
+  return ranked;
 }
 
 // "ddp or dp on 2 devices", "ddp on 2 devices or dp on 4 devices".
@@ -195,16 +213,16 @@ std::string doubt_words(const Rivals& rivals, const std::vector<const Standing*>
                      devices, speedup, rivals.one[0].name);
 }
 
-// Of rows that do the same work on each device, or in strong scaling together.
-std::vector<std::string> answer_of(std::span<const RunRow> rows) {
-  const Rivals rivals = rivals_of(rows);
+// Of rows that do the same work on each device, or in strong scaling together. Adds the fastest, if
+// it can be told, to `named`.
+std::vector<std::string> answer_of(std::span<const RunRow> rows, std::set<const Run*>& named) {
+  const Rivals rivals = rivals_of(contests(rows));
   if (rivals.several.empty() || rivals.several.size() + rivals.one.size() < 2) return {};
   const Standing& best = rivals.several[0];
-  std::vector<const Standing*> equals = {&best};
-  for (const Standing& other : rivals.several | std::views::drop(1))
-    if (compare_rates(rivals, best, other) != Order::faster) equals.push_back(&other);
+  const Standings equals = equals_of(rivals, pointers(rivals.several));
   if (const std::string what = doubt_words(rivals, equals); !what.empty())
     return no_answer(rivals, what);
+  named.insert(&first_run(best));
   std::vector<std::string> lines = {head_words(rivals, equals), sure_words(rivals, equals)};
   const int most = first_run(best).world_size;
   if (!rivals.one.empty() && best.samples_per_s < most * rivals.one[0].samples_per_s) {
@@ -221,39 +239,160 @@ Settings work_of(const RunRow& row) {
   return settings_of(*row.run, row.run->scaling_mode == "strong" ? kStrongWorkUse : kWeakWorkUse);
 }
 
+// What tells `work` from those of others, before what is said of it: "batch 64 a device: ".
+template <typename Others, typename WorkOf>
+std::string told_apart(const Settings& work, const Others& others, WorkOf work_in,
+                       const Run* run = nullptr) {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : work) {
+    const auto is_other = [&key = key, &value = value](const Settings& other) {
+      const auto found = other.find(key);
+      return found == other.end() || found->second != value;
+    };
+    if (!std::ranges::any_of(others, is_other, work_in)) continue;
+    const auto named = std::ranges::find(setting_table(), key, &Setting::key);
+    words.push_back(run == nullptr || named == setting_table().end() ? value_words(key, value)
+                                                                     : setting_words(*named, *run));
+  }
+  return words.empty() ? "" : fmt::format("{}: ", fmt::join(words, ", "));
+}
+
+// ---- what to choose among runs of equal work: a sentence for each question ----
+
+// What each device needs: the most that one took in a repetition; 0 where that is not known.
+double memory_of(const Standing* standing) {
+  double most = 0;
+  for (const RunRow& row : standing->runs)
+    most = std::max(most, largest_memory(*row.run).value.value_or(0));
+  return most;
+}
+
+std::string memory_words(double bytes) {
+  const bool large = bytes >= kMiB * 1024;
+  return fmt::format("{:.4g} {}", bytes / (large ? kMiB * 1024 : kMiB), large ? "GiB" : "MiB");
+}
+
+std::string fastest_words(const Rivals& rivals, const Standings& ranked) {
+  const Standings equals = equals_of(rivals, ranked);
+  const bool clear = equals.size() == 1;
+  const Standing& next = clear ? *ranked[1] : *equals.back();
+  const std::string names = joined_names(equals);
+  const std::string apart = in_percent(ranked[0]->samples_per_s / next.samples_per_s - 1);
+  return clear ? fmt::format("{} is the fastest, {} ahead of {}", names, apart, next.name)
+               : fmt::format("{}: cannot tell, {} apart", names, apart);
+}
+
+// `fits` gets the one that is named, if it is one.
+std::string fits_words(const Rivals& rivals, Standings ranked, double device_bytes,
+                       const Standing*& fits) {
+  std::erase_if(ranked, [](const Standing* one) { return memory_of(one) == 0; });
+  if (ranked.empty()) return "no exact run tells what memory it takes";
+  const Standing* const least = *std::ranges::min_element(ranked, {}, memory_of);
+  std::erase_if(ranked, [&](const Standing* one) { return memory_of(one) > device_bytes; });
+  const std::string limit = memory_words(device_bytes);
+  if (ranked.empty())
+    return fmt::format("none of the runs fits {} (the least takes {}: {})", limit,
+                       memory_words(memory_of(least)), least->name);
+  const Standings equals = equals_of(rivals, std::move(ranked));
+  if (equals.size() == 1) fits = equals[0];
+  return fmt::format("fastest that fits {}: {}, {}{} a device", limit, joined_names(equals),
+                     equals.size() > 1 ? "up to " : "",
+                     memory_words(std::ranges::max(equals | std::views::transform(memory_of))));
+}
+
+// Empty where nothing near the fastest takes clearly less memory, or that one was `said`.
+std::string least_memory_words(const Rivals& rivals, const Standings& ranked,
+                               const Standing* said) {
+  constexpr double kNear = 0.05, kClearlyLess = 0.05;
+  const double near = std::max(kNear, rivals.yardstick.spread), most = memory_of(ranked[0]);
+  const Standing* least = ranked[0];
+  for (const Standing* one : ranked) {
+    const bool is_near = ranked[0]->samples_per_s <= (1 + near) * one->samples_per_s;
+    if (is_near && memory_of(one) > 0 && memory_of(one) < memory_of(least)) least = one;
+  }
+  if (least == ranked[0] || least == said || memory_of(least) > (1 - kClearlyLess) * most)
+    return {};
+  return fmt::format("least memory within {:.0f} % of the fastest: {}, {} a device instead of {}",
+                     100 * near, least->name, memory_words(memory_of(least)), memory_words(most));
+}
+
+std::string fastest_approximate_words(const Rivals& rivals, const Contest& contest) {
+  const Standing& best = contest.approximate[0];
+  const bool sure = !contest.standings.empty() && disturbance(runs_of(best)).empty() &&
+                    compare_rates(rivals, best, contest.standings[0]) != Order::unknown;
+  const std::string words = approximate_words(contest, best, sure ? "" : " (unsure)");
+  return fmt::format("approximate: {}{}{}", best.name, words.empty() ? "" : ", ", words);
+}
+
+std::vector<std::string> choices_of(const Rivals& rivals, const Contest& contest, bool joins,
+                                    std::optional<std::uint64_t> device_bytes) {
+  std::vector<std::string> lines;
+  Standings ranked = pointers(contest.standings);
+  std::erase_if(ranked, [](const Standing* one) { return !disturbance(runs_of(*one)).empty(); });
+  const Standing* fits = nullptr;
+  if (joins && ranked.size() > 1) lines.push_back(fastest_words(rivals, ranked));
+  if (device_bytes)
+    lines.push_back(fits_words(rivals, ranked, static_cast<double>(*device_bytes), fits));
+  if (!ranked.empty()) lines.push_back(least_memory_words(rivals, ranked, fits));
+  if (!contest.approximate.empty()) lines.push_back(fastest_approximate_words(rivals, contest));
+  std::erase(lines, "");
+  return lines;
+}
+
+bool is_on_several(const Standing& standing) {
+  return first_run(standing).world_size > 1 && !first_run(standing).oversubscribed;
+}
+
+// Adds those of each contest whose fastest `lines` name, or where runs of several works meet; where
+// there are no lines, of those with approximate runs.
+void add_choices(std::span<const RunRow> rows, bool one_work, const std::set<const Run*>& named,
+                 std::optional<std::uint64_t> device_bytes, std::vector<std::string>& lines) {
+  const std::vector<Contest> all = contests(rows);
+  const Rivals rivals = rivals_of(all);
+  const bool none = lines.empty();
+  for (const Contest& contest : all) {
+    std::set<Settings> works;
+    bool told = none && all.size() + contest.standings.size() > 1 &&
+                std::ranges::any_of(contest.approximate, is_on_several);
+    for (const Standing& standing : contest.standings | std::views::filter(is_on_several)) {
+      works.insert(work_of(standing.runs[0]));
+      told = told || named.contains(&first_run(standing));
+    }
+    if (!told && works.size() < 2) continue;
+    for (const std::string& said : choices_of(rivals, contest, works.size() > 1, device_bytes)) {
+      lines.push_back((one_work ? "" : told_apart(contest.work, all, &Contest::work)) + said + ".");
+      lines.back()[0] = static_cast<char>(std::toupper(lines.back()[0]));
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<std::string> answer_lines(std::span<const RunRow> rows) {
+std::vector<std::string> answer_lines(std::span<const RunRow> rows,
+                                      std::optional<std::uint64_t> device_bytes) {
   if (rows.empty() || from_several_files(rows)) return {};
   if (rows[0].report->tune) return {printable(rows[0].report->tune->conclusion)};
   const auto works = grouped(rows | std::views::filter(was_made), work_of);
   std::vector<std::string> lines;
+  std::set<const Run*> named;
   for (const auto& [work, own] : works) {
-    std::vector<std::string> answer = answer_of(own);
+    std::vector<std::string> answer = answer_of(own, named);
     if (works.size() == 1) lines = std::move(answer);
     if (works.size() == 1 || answer.empty()) continue;
-    std::vector<std::string> words;
-    for (const auto& [key, value] : work) {
-      const bool differs = std::ranges::any_of(works, [&, &k = key, &v = value](const auto& other) {
-        const auto found = other.first.find(k);
-        return found == other.first.end() || found->second != v;
-      });
-      if (!differs) continue;
-      const auto named = std::ranges::find(setting_table(), key, &Setting::key);
-      words.push_back(named == setting_table().end() ? value_words(key, value)
-                                                     : setting_words(*named, *own[0].run));
-    }
-    lines.push_back(fmt::format("{}: {} {}", fmt::join(words, ", "), answer[0], answer[1]));
+    const auto first = [](const auto& one) -> const Settings& { return one.first; };
+    lines.push_back(told_apart(work, works, first, own[0].run) + answer[0] + " " + answer[1]);
   }
+  add_choices(rows, works.size() == 1, named, device_bytes, lines);
   for (std::string& line : lines) line = printable(line);
   return lines;
 }
 
-std::string answer_text(std::span<const RunRow> rows, int width) {
+std::string answer_text(std::span<const RunRow> rows, int width,
+                        std::optional<std::uint64_t> device_bytes) {
   constexpr int kMostColumns = 100;
   const int columns = width > 0 ? std::min(width, kMostColumns) : kMostColumns;
   std::string text;
-  for (const std::string& line : answer_lines(rows))
+  for (const std::string& line : answer_lines(rows, device_bytes))
     text += wrap(line, static_cast<std::size_t>(columns), 4);
   return text.empty() ? text : text + "\n";
 }

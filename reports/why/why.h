@@ -6,6 +6,7 @@
 // It needs only the report; docs/metrics.md ("Why") has the formulas.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -76,10 +77,14 @@ std::string render_why(const Report& report, int width);
 // (answer.cpp; docs/metrics.md) ----
 
 // The lines of the answer, without control characters; three where runs on several devices can be
-// compared with one device, the conclusion of `ddpbench tune`, none for rows of several files.
-std::vector<std::string> answer_lines(std::span<const RunRow> rows);
+// compared with one device, the conclusion of `ddpbench tune`, none for rows of several files. Then
+// what else to choose among runs of the same work: the fastest that fits into `device_bytes`, the
+// one that takes less memory and is about as fast, and the fastest approximate one.
+std::vector<std::string> answer_lines(std::span<const RunRow> rows,
+                                      std::optional<std::uint64_t> device_bytes = {});
 // The same wrapped to `width` columns and to 100, with an empty line behind them where there are
 // some.
-std::string answer_text(std::span<const RunRow> rows, int width);
+std::string answer_text(std::span<const RunRow> rows, int width,
+                        std::optional<std::uint64_t> device_bytes = {});
 
 }  // namespace ddpbench::report

@@ -191,9 +191,18 @@ std::string slow_link(const Case& c) {
       milliseconds(c.split.rank.backward_s));
 }
 
+// Whether the bucket is one of weights: gradients are ready before the backward ends.
+bool is_of_weights(const Case& c, const LateBucket& late) {
+  return strategy_row(c.run.strategy).gathers_weights && late.row != nullptr &&
+         late.row->ready_s > c.split.rank.backward_end_s();
+}
+
 std::string exposed_communication(const Case& c) {
   const LateBucket late = latest_bucket(c.split);
   if (late.row == nullptr) return exposed_share(c) + ": it runs while nothing is computed";
+  if (is_of_weights(c, late))
+    return exposed_share(c) +
+           ": gathering weights after the update, with nothing computed meanwhile";
   const std::vector<BucketRow>& buckets = c.split.device->buckets;
   const bool after = late.row->start_s >= 0.99 * c.split.rank.backward_end_s();
   return fmt::format(
@@ -215,7 +224,8 @@ bool is_larger(const Run& run, const char* option, double mb) {
 std::string smaller_buckets(const Case& c) {
   if (is_off(c.run, "overlap")) return "try --overlap=on";
   const LateBucket late = latest_bucket(c.split);
-  if (late.row == nullptr || late.row != &c.split.device->buckets.back()) return more_work(c);
+  if (late.row == nullptr || late.row != &c.split.device->buckets.back() || is_of_weights(c, late))
+    return more_work(c);
   const auto bytes = static_cast<double>(late.row->bytes);
   if (bytes < kSplittableBytes) {
     return fmt::format("it is too small to be split, its latency remains; {}", more_work(c));

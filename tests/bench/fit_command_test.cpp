@@ -198,7 +198,10 @@ TEST_F(FitCommand, RefusesWhatItCannotPlan) {
   const auto workers = program.run({"fit", "--strategy=ddp", "--loader-workers=0,2"});
   EXPECT_EQ(workers.exit_code, 2);
   EXPECT_THAT(workers.err, HasSubstr("--loader-workers: `ddpbench fit` plans one value"));
-  const auto run = program.run({"--memory-per-device=1GiB"});
+  const auto unread = program.run({"--memory-per-device=much", "--dry-run"});
+  EXPECT_EQ(unread.exit_code, 2);
+  EXPECT_THAT(unread.err, HasSubstr("16GiB"));
+  const auto run = program.run({"--format=csv"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("but to `ddpbench fit`"));
 }

@@ -54,6 +54,14 @@ TEST_F(HtmlCommand, WritesAPageAndSaysWhere) {
   EXPECT_THAT(program.read("page.html"), StartsWith("<!DOCTYPE html>"));
 }
 
+TEST_F(HtmlCommand, NamesTheFastestThatFitsTheMemoryOfADevice) {
+  program.run({"html", "a.json", "--memory-per-device=16MiB"});
+  EXPECT_THAT(
+      program.read("a.html"),
+      HasSubstr("<p class=\"lead\">None of the runs fits 16 MiB (the least takes 40 MiB: dp "
+                "on 2 devices).</p>"));
+}
+
 TEST_F(HtmlCommand, IsCalledLikeTheFirstReport) {
   EXPECT_EQ(program.run({"html", "a.json", "b.json"}).out, "page: a.html\n");
   const std::string page = program.read("a.html");

@@ -14,9 +14,20 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tests/reports/sample_report.h"
 
 namespace ddpbench::bench {
 namespace {
+
+TEST(CompleteReport, AnswersWhatFitsTheMemoryOfADevice) {
+  report::Report report = report::test::report_of(
+      {report::test::sample_run("single", 1, 7000), report::test::sample_run("ddp", 2, 10000)});
+  Options options;
+  options.memory_per_device = "64MiB";
+  complete_report(report, options);
+  ASSERT_FALSE(report.answer.empty());
+  EXPECT_EQ(report.answer.back(), "Fastest that fits 64 MiB: ddp on 2 devices, 40 MiB a device.");
+}
 
 // Of commands that start together with --force, each sees no report or the same old one.
 class ReservedReport : public testing::TestWithParam<bool> {

@@ -210,6 +210,15 @@ TEST_F(Show, AnswersAmongRunsOfEqualWork) {
               StartsWith("ddp or dp on 2 devices: 5600 and 5000 samples/s."));
 }
 
+TEST_F(Show, NamesTheFastestThatFitsTheMemoryOfADevice) {
+  EXPECT_THAT(
+      show({"--memory-per-device=64MiB"}).out,
+      HasSubstr("\nFastest that fits 64 MiB: dp on 2 devices, 40 MiB a device.\n\nstrategy"));
+  const ProgramResult wrong = show({"--memory-per-device=much"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("expected a size such as 16GiB"));
+}
+
 TEST_F(Show, NamesTheFileThatItCannotRead) {
   program.write("broken.json", program.read("a.json").substr(0, 500));
   for (const char* name : {"broken.json", "absent.json"}) {

@@ -22,6 +22,7 @@ using test::Normal;
 using test::report_of;
 using test::sample_run;
 using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -159,6 +160,179 @@ TEST(Answer, IsWrittenReadAndValid) {
 TEST(Answer, NeedsTwoSettings) {
   EXPECT_TRUE(lines_of({{"single", 1, 100}}).empty());
   EXPECT_TRUE(lines_of({{"ddp", 2, 100}}).empty());
+}
+
+// ---- what to choose ----
+
+Run& approximate(Run& run, double divergence) {
+  run.verification.status = "not_applicable";
+  run.verification.reason = report::Verification::kByDesign;
+  run.verification.divergence = divergence;
+  return run;
+}
+
+void set_memory(Run& run, double mebibytes) {
+  for (DeviceRow& device : run.devices)
+    device.peak_bytes = static_cast<std::uint64_t>(mebibytes * 1048576);
+}
+
+std::vector<std::string> lines_of(const Report& report,
+                                  std::optional<std::uint64_t> device_bytes = {}) {
+  return answer_lines(all_runs(report), device_bytes);
+}
+
+constexpr std::uint64_t kMiB = 1048576;
+
+// ddp, and zero2 which takes less memory, at these rates; with what dp takes.
+Report with_memory(double ddp, double zero2, double zero2_mib) {
+  Report report = report_with({{"single", 1, 7000}, {"ddp", 2, ddp}, {"zero2", 2, zero2}});
+  set_memory(report.runs[1], 420);
+  set_memory(report.runs[2], zero2_mib);
+  report.runs[2].devices[0].peak_bytes = 10 * kMiB;  // the fattest device counts
+  return report;
+}
+
+TEST(AnswerChoice, NamesTheLeastMemoryNearTheFastest) {
+  const auto lines = lines_of(with_memory(10000, 9600, 310));
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_THAT(lines[0], StartsWith("ddp or zero2 on 2 devices: "));
+  EXPECT_EQ(lines[3],
+            "Least memory within 5 % of the fastest: zero2 on 2 devices, 310 MiB a device instead "
+            "of 420 MiB.");
+}
+
+TEST(AnswerChoice, SaysNothingOfMemoryThatIsNotClearlyLessOrOfSlowRuns) {
+  EXPECT_EQ(lines_of(with_memory(10000, 9600, 400)).size(), 3U);  // 4.8 % less
+  EXPECT_EQ(lines_of(with_memory(10000, 9500, 310)).size(), 3U);  // 5.3 % longer steps
+  EXPECT_EQ(lines_of(with_memory(9600, 10000, 310)).size(), 3U);  // the fastest itself
+  Report unknown = with_memory(10000, 9600, 310);
+  unknown.runs[1].devices[1].peak_reason = "not told";
+  EXPECT_EQ(lines_of(unknown).size(), 3U);
+}
+
+// Equal work on one device differs by 8 %: so much slower is as fast.
+TEST(AnswerChoice, TakesWhatNoiseExplainsForAsFast) {
+  Report report =
+      report_with({{"single", 1, 7000}, {"dp", 1, 7560}, {"ddp", 2, 10000}, {"zero2", 2, 9300}});
+  set_memory(report.runs[2], 420);
+  set_memory(report.runs[3], 310);
+  EXPECT_THAT(lines_of(report), Contains(StartsWith("Least memory within 8 % of the fastest: ")));
+}
+
+TEST(AnswerChoice, CountsTheMemoryOfServers) {
+  Report report = with_memory(10000, 9600, 310);
+  report.runs[2].servers = 1;
+  report.runs[2].devices.push_back(report.runs[2].devices[1]);
+  report.runs[2].devices.back().role = "server";
+  report.runs[2].devices.back().peak_bytes = 415 * kMiB;
+  EXPECT_EQ(lines_of(report).size(), 3U);
+}
+
+TEST(AnswerChoice, NamesTheFastestThatFits) {
+  const Report report = with_memory(13500, 8000, 310);
+  EXPECT_EQ(lines_of(report, 400 * kMiB).back(),
+            "Fastest that fits 400 MiB: zero2 on 2 devices, 310 MiB a device.");
+  EXPECT_EQ(lines_of(report, 512 * kMiB).back(),
+            "Fastest that fits 512 MiB: ddp on 2 devices, 420 MiB a device.");
+  EXPECT_EQ(lines_of(report, 300 * kMiB).back(),
+            "None of the runs fits 300 MiB (the least takes 310 MiB: zero2 on 2 devices).");
+  EXPECT_THAT(lines_of(report, 8192 * kMiB).back(), StartsWith("Fastest that fits 8 GiB: ddp on"));
+  EXPECT_EQ(lines_of(report).size(), 3U);
+}
+
+TEST(AnswerChoice, NamesNoneOfTwoThatFitEquallyFast) {
+  const auto lines = lines_of(with_memory(10000, 9600, 310), 512 * kMiB);
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines[3],
+            "Fastest that fits 512 MiB: ddp or zero2 on 2 devices, up to 420 MiB a device.");
+}
+
+// The one that fits is the one with the least memory: said once.
+TEST(AnswerChoice, SaysNothingTwice) {
+  const auto lines = lines_of(with_memory(10000, 9600, 310), 400 * kMiB);
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_THAT(lines[3], StartsWith("Fastest that fits 400 MiB: zero2 on 2 devices"));
+}
+
+Report with_approximate(double exact, double rate) {
+  Report report = report_with({{"single", 1, 7000}, {"ddp", 2, exact}, {"localsgd", 2, rate}});
+  approximate(report.runs[2], 0.04).strategy_options["sync_every"] = "4";
+  report.runs[1].progress = {{0, 64, 1, 8192, 5, 0}, {0, 96, 1, 12288, 1.83, 0}};
+  report.runs[2].progress = {{0, 64, 1, 8192, 6, 0},
+                             {0, 80, 1, 10240, 1.9, 0},
+                             {0, 96, 1, 12288, 1.94, 0},
+                             {0, 128, 1, 16384, 0.1, 0}};
+  return report;
+}
+
+TEST(AnswerChoice, NamesAFasterApproximateRunApart) {
+  const auto lines = lines_of(with_approximate(8000, 13000));
+  EXPECT_THAT(lines[0], StartsWith("ddp on 2 devices: 1.14 times the samples/s of one device"));
+  EXPECT_EQ(lines.back(),
+            "Approximate: localsgd on 2 devices, 62 % faster than exact runs, loss 1.92 after the "
+            "same samples (exact 1.83), 4.0 % from the reference.");
+}
+
+TEST(AnswerChoice, IsNotSureOfAnApproximateRunsLeadThatNoiseExplains) {
+  EXPECT_THAT(lines_of(with_approximate(10000, 13000)).back(),
+              HasSubstr(", 30 % faster than exact runs (unsure), loss 1.92"));
+  EXPECT_THAT(lines_of(with_approximate(10000, 4000)).back(),
+              HasSubstr(", 60 % slower than exact runs, loss 1.92"));
+}
+
+TEST(AnswerChoice, NamesNoLossThatIsNotOfTheSameSamples) {
+  Report report = with_approximate(8000, 13000);
+  report.runs[1].progress = {{0, 50, 1, 6400, 1.83, 0}};
+  report.runs[2].verification.divergence.reset();
+  EXPECT_EQ(lines_of(report).back(),
+            "Approximate: localsgd on 2 devices, 62 % faster than exact runs.");
+}
+
+// Nothing exact did the same work: no answer, but what is known of it.
+TEST(AnswerChoice, NamesApproximateRunsAlone) {
+  Report report = report_with({{"single", 1, 7000}, {"localsgd", 2, 13000}});
+  approximate(report.runs[1], 0.04);
+  EXPECT_EQ(lines_of(report), std::vector<std::string>{
+                                  "Approximate: localsgd on 2 devices, 4.0 % from the reference."});
+  report.runs.erase(report.runs.begin());
+  EXPECT_TRUE(lines_of(report).empty());  // one row
+}
+
+// 2 x 64 in one pass, and 2 x 16 in four.
+Report with_passes(double one, double four) {
+  Report report = report_with({{"single", 1, 7000}, {"ddp", 2, one}, {"ddp", 2, four}});
+  report::Run& passes = report.runs[2];
+  passes.per_device_batch_size = 16;
+  passes.accumulation_steps = 4;
+  report::Run single = report.runs[0];
+  single.per_device_batch_size = 16;
+  single.accumulation_steps = 4;
+  report.runs.push_back(single);
+  return report;
+}
+
+TEST(AnswerChoice, ComparesPassesOfEqualGlobalBatch) {
+  const auto lines = lines_of(with_passes(13000, 8000));
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[2],
+            "Global batch 128: ddp on 2 devices (batch 64 a device) is the fastest, 62 % "
+            "ahead of ddp on 2 devices (batch 16 a device, 4 passes).");
+  EXPECT_EQ(lines_of(with_passes(10000, 8000))[2],
+            "Global batch 128: ddp on 2 devices (batch 64 a device) or ddp on 2 devices "
+            "(batch 16 a device, 4 passes): cannot tell, 25 % apart.");
+}
+
+TEST(AnswerChoice, ComparesNoPassesOfOtherGlobalBatches) {
+  Report report = with_passes(13000, 8000);
+  report.runs[2].global_batch_size = 512;
+  EXPECT_EQ(lines_of(report).size(), 2U);
+}
+
+TEST(AnswerChoice, NamesNoFastestOfDisturbedRuns) {
+  Report report = with_passes(13000, 8000);
+  report.runs[1].conditions = Conditions{.other_load_ratio = Figure::of(0.71)};
+  for (const std::string& line : lines_of(report))
+    EXPECT_THAT(line, Not(HasSubstr("is the fastest")));
 }
 
 struct Noise {

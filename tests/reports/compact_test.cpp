@@ -58,6 +58,24 @@ One run each: --repetitions=7 gives 95 % intervals (about 8 min).
 )");
 }
 
+TEST(CompactTable, MarksApproximateRunsBesideTheirSpeedUp) {
+  Report report = quick_report();
+  report::Run& fast = report.runs[3];
+  fast.strategy = "localsgd";
+  fast.samples_per_s = Figure::of(13290);
+  fast.verification.status = "not_applicable";
+  fast.verification.divergence = 0.04;
+  fast.progress = {{0, 100, 2.5, 12800, 1.92, 0.6}};
+  report.runs[4].progress = {{0, 100, 2.5, 12800, 1.83, 0.6}};
+  fill_scaling(report);
+  const std::string text = text_of(report);
+  EXPECT_THAT(text, ContainsRegex("\nlocalsgd +2 +20.00 +13290 +1.88 .* 40.0  \\(1\\)\n"));
+  EXPECT_THAT(text, HasSubstr("\n(1) approximate: 25 % faster than exact runs, loss 1.92 after the "
+                              "same samples (exact 1.83), 4.0 %\n    from the reference\n"));
+  disturb(fast);
+  EXPECT_THAT(text_of(report), HasSubstr("25 % faster than exact runs (disturbed), loss 1.92"));
+}
+
 TEST(CompactTable, DropsColumnsAndNeverFolds) {
   for (const int width : {0, 40, 60, 80, 100, 150}) {
     const std::string text = text_of(quick_report(), width);

@@ -144,6 +144,34 @@ TEST(Ranking, LetsNumbersOfDevicesCompeteOverOneGlobalBatch) {
   EXPECT_EQ(unlike_words(all_runs(report)), "");
 }
 
+TEST(Ranking, LetsPassesCompeteOverOneGlobalBatch) {
+  report::Run passes = with_batch("ddp", 2, 64, 5000);
+  passes.global_batch_size = 256;
+  passes.accumulation_steps = 2;
+  const Report report = report_of({passes, with_batch("ddp", 2, 128, 5600)});
+  const std::vector<Contest> found = ranked(report);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].standings[0].name, "ddp on 2 devices (batch 128 a device)");
+  EXPECT_EQ(unlike_words(all_runs(report)), "");
+}
+
+TEST(Ranking, KeepsApproximateRunsApart) {
+  report::Run fast = sample_run("localsgd", 2, 9000);
+  fast.verification = {};
+  fast.verification.status = "not_applicable";
+  fast.verification.reason = report::Verification::kByDesign;
+  report::Run vague = sample_run("dp", 2, 5000);  // exact, though the steps could not show it
+  vague.verification.status = "not_applicable";
+  vague.verification.reason = "rounding alone may change most parameters";
+  const Report report = report_of({fast, vague});
+  const std::vector<Contest> found = ranked(report);
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].standings.size(), 1U);
+  EXPECT_EQ(found[0].standings[0].name, "dp on 2 devices");
+  ASSERT_EQ(found[0].approximate.size(), 1U);
+  EXPECT_EQ(found[0].approximate[0].name, "localsgd on 2 devices");
+}
+
 TEST(Ranking, LeavesOutWhatDidNotRunAsPlanned) {
   std::vector<report::Run> runs(5, sample_run("ddp", 2, 9000));
   runs[0].status = Status::interrupted;

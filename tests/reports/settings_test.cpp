@@ -80,7 +80,7 @@ constexpr Change kChanges[] = {
      "cell pair weak name title", "batch 7 a device"},
     {"global_batch_size", [](Run& run) { run.global_batch_size = 7; }, "cell pair strong rank"},
     {"accumulation_steps", [](Run& run) { run.accumulation_steps = 3; },
-     "cell pair weak name title rank", "3 passes"},
+     "cell pair weak name title", "3 passes"},
     {"optimizer/name", [](Run& run) { run.optimizer_name = "adam"; }, "cell pair name", "adam"},
     {"optimizer", [](Run& run) { run.optimizer["lr"] = 0.5; }, "cell pair name", "lr 0.5"},
     {"optimizer/nesterov", [](Run& run) { run.optimizer_choices["nesterov"] = "on"; },

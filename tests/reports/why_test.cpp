@@ -34,6 +34,19 @@ TEST(Why, BlamesTheLastBucketForWhatCouldBeHidden) {
   EXPECT_EQ(verdict.advice, "try --first-bucket-mb=0.25");
 }
 
+TEST(Why, SaysThatWeightsAreGatheredWhereTheirBucketsAreLate) {
+  const Step step = {.comm = 12, .exposed = 10};
+  report::Run run = make_run("zero1", {step, step});
+  run.devices[0].buckets = {bucket(0, 1.6e6, 18, 18, 18, 20),
+                            bucket(1, 1.6e6, 20.8, 20.8, 20.8, 28.8)};
+  const Verdict verdict = verdict_of(run);
+  EXPECT_EQ(verdict.cause, Cause::exposed_communication);
+  EXPECT_SAYS(verdict.sentence, "gathering weights after the update, with nothing computed");
+  EXPECT_SAYS(verdict.advice, "a larger --batch-size");
+  run.strategy = "ddp";
+  EXPECT_SAYS(verdict_of(run).sentence, "the last bucket of 1.6 MB");
+}
+
 TEST(Why, AdvisesASmallerCapWhenALargeBucketComesLast) {
   const Step step = {.comm = 10, .exposed = 8};
   report::Run run = make_run("ddp", {step, step});
