@@ -189,6 +189,7 @@ const std::vector<CommBackend>& rows() {
        .devices = DeviceKind::cpu,
        .medium = "shared memory of one host",
        .shares_devices = true,
+       .emulates_links = true,
        .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
        .automatic_all_reduce = &comm::automatic_shm_all_reduce,
        .why_not_here = &always_here,

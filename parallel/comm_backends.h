@@ -59,8 +59,9 @@ struct CommBackend {
   // Whether ranks may share a device. Where not, --backend=auto takes another row for ranks that
   // do, and threads of one process are refused; processes can pretend to be on several hosts.
   bool shares_devices;
-  bool spans_hosts = false;  // whether it connects ranks of several hosts
-  bool has_threads = false;  // whether its library moves bytes on threads of its own
+  bool spans_hosts = false;     // whether it connects ranks of several hosts
+  bool emulates_links = false;  // between CPU devices (WorldOptions::link)
+  bool has_threads = false;     // whether its library moves bytes on threads of its own
   // The algorithms of --all-reduce beside auto; empty: the backend chooses for itself.
   std::vector<comm::AllReduceAlgorithm> all_reduces = {};
   // The algorithm that auto runs for so many bytes between so many ranks; null: the library's own.

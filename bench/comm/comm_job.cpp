@@ -25,7 +25,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DevicePlan, device, backend, threads_per_devi
                                    oversubscribed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommJob, ranks, hosts, threads, type, reduction, iterations,
                                    warmup, timeout_s, rows, working_sets, devices, asked_all_reduce,
-                                   all_reduce)
+                                   all_reduce, emulated_link)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BandwidthSample, working_set_bytes, all_cores, copy_gb_per_s,
                                    reduce_gb_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommRankResult, host, model, all_reduce, bandwidth, wrong, late)
@@ -220,6 +220,7 @@ nlohmann::ordered_json comm_config(const Options& options) {
           {"device", options.device},
           {"backend", options.backend},
           {"all_reduce", options.all_reduces},
+          {"emulate_link", options.emulate_link},
           {"oversubscribe", options.oversubscribe},
           {"type", options.type},
           {"redop", options.reduction},
@@ -242,6 +243,7 @@ int CommJob::sharers(int rank) const {
 }
 
 std::string CommJob::no_bound_reason() const {
+  if (!emulated_link.empty()) return "an emulated link bounds it";
   if (hosts > 1) return "ranks on several hosts, bound by a network that is not measured";
   if (!on_gpus()) return devices.oversubscribed ? "oversubscribed: more ranks than cores" : "";
   const auto sharing = std::ranges::count(devices.gpus, devices.gpus.front());
@@ -289,6 +291,8 @@ CommJob make_comm_job(const Options& options, int ranks, const HostDevices& host
                  host.available_bytes > 0 ? host.available_bytes : host.cpu.memory_bytes, "");
   }
   job.devices.backend = choose_backend(options.backend, options.device, job.devices.oversubscribed);
+  check_link(options.emulate_link, job.devices.backend, options.device);
+  job.emulated_link = options.emulate_link;
   job.asked_all_reduce = all_reduce;
   job.all_reduce = all_reduce_name(comm_backend(job.devices.backend), all_reduce, ranks);
   if (job.threads) {
@@ -320,9 +324,10 @@ void choose_working_sets(CommJob& job) {
 }
 
 std::string title_of(const CommJob& job) {
-  return fmt::format("{} ({}), {} on {}{}{}, {}, {}{}", counted(job.ranks, "rank"),
+  return fmt::format("{} ({}), {} on {}{}{}{}{}, {}, {}{}", counted(job.ranks, "rank"),
                      job.threads ? "threads" : "processes", job.devices.backend, job.devices.device,
                      job.all_reduce.empty() ? "" : ", all-reduce ", job.all_reduce,
+                     job.emulated_link.empty() ? "" : ", emulated link ", job.emulated_link,
                      to_string(job.type), counted(job.rows.size(), "row"),
                      job.devices.oversubscribed ? ", oversubscribed" : "");
 }

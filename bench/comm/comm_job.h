@@ -65,6 +65,7 @@ struct CommJob {
   std::vector<std::size_t> working_sets;
   DevicePlan devices;                     // one per rank
   std::string asked_all_reduce = "auto";  // what ranks are told: auto | ring | direct
+  std::string emulated_link;              // empty: none
   std::string all_reduce;  // ring | direct, of many bytes; empty: the backend does not tell
 
   std::size_t bytes(const CommRow& row) const { return row.count * size_of(type); }

@@ -25,6 +25,7 @@ CollectiveRank connect(const CommJob& job, const DevicePlan& devices, int rank, 
   options.progress = [&writer] { writer.collective(); };
   options.joining = [&writer] { writer.state(launch::RankState::setup); };
   options.all_reduce = comm::all_reduce_algorithm(job.asked_all_reduce);
+  options.link = comm::parse_link(job.emulated_link);
   options.blocks = job.threads;
   auto world = connect_devices(
       device, [&] { return make_world(devices, store, rank, job.ranks, *device, options); });

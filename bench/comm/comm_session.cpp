@@ -156,6 +156,7 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
   row.operation = asked.operation;
   row.backend = job.devices.backend;
   row.all_reduce = all_reduce_of(all, asked);
+  row.emulated_link = job.emulated_link;
   row.device = job.devices.device;
   row.device_model = all.results.front().model;
   row.gpus = job.devices.gpus;

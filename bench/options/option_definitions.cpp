@@ -239,6 +239,11 @@ Definitions strategy_options() {
        "Microseconds of processor time to launch each call of a layer, forward and backward, under "
        "one lock per process. dp's replicas share it as threads of Python would, and ddp's with "
        "--devices-per-process; other ranks have their own. Runs are marked with it."},
+      {"emulate-link", kPerRun | kOfComm, "RATE,LATENCY", &Options::emulate_link, anything(),
+       "Over shm, CPU devices: each call between ranks lasts at least as long as over a network. "
+       "Each rank has such a link in both directions: 1Gbit,50us or 100MB,1ms. dp's replicas share "
+       "a process and cross none. Runs are marked with it.",
+       "none"},
       {"oversubscribe", kOfComm, "", &Options::oversubscribe, anything(),
        "Let ranks share GPUs, and more than 16 CPU devices a core; such runs are marked."},
   };

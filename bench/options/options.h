@@ -103,6 +103,7 @@ struct RunOptions {
   bool sync_batch_norm = false;
   double loader_cost_us = 0;  // processor time a sample, spent by loader workers
   double emulate_gil_us = 0;  // processor time a call of a layer, under a lock a process
+  std::string emulate_link;   // between ranks, as comm::parse_link reads it; empty: none
   int verify_steps = 3;
   bool observe = true;
   bool oversubscribe = false;

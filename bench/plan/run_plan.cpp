@@ -258,6 +258,16 @@ std::string choose_backend(const std::string& wanted, const std::string& device,
   return std::string(automatic_backend(device_kind(device), shared_gpus).name);
 }
 
+void check_link(const std::string& link, const std::string& backend, const std::string& device) {
+  comm::parse_link(link);  // or it throws
+  const CommBackend* const row = find_comm_backend(backend);
+  if (link.empty() || row == nullptr || (row->emulates_links && device == "cpu")) return;
+  throw ConfigError(fmt::format(
+      "--emulate-link={}: {} between {} devices emulates no link; use --backend={} --device=cpu on "
+      "one host, or leave it out",
+      link, backend, device, automatic_backend(DeviceKind::cpu, true).name));
+}
+
 void refuse_sharing_threads(std::string_view command, const std::string& backend,
                             bool shared_gpus) {
   const CommBackend* const row = find_comm_backend(backend);
@@ -291,6 +301,7 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   place_on_cores(job, host.cpu);
   if (options.device == "cuda") place_on_gpus(job, host.cuda);
   job.backend = resolve_backend(job);
+  check_link(options.emulate_link, job.backend, options.device);
   if (cell.cuda_graph == "on" && !can_record_steps(job)) {
     throw UnavailableError(fmt::format(
         "--cuda-graph=on: steps of {} over {} cannot be recorded with these options; use "

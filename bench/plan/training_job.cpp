@@ -116,6 +116,7 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
            "loader_workers", cell.loader_workers);
   describe(options.loader_cost_us > 0, "loader_cost_us", options.loader_cost_us);
   describe(options.emulate_gil_us > 0, "emulated_gil_us", options.emulate_gil_us);
+  describe(!options.emulate_link.empty(), "emulated_link", options.emulate_link);
   describe(traits.overlaps, "overlap", on_off(cell.overlap));
   describe(traits.uses_buckets, "first_bucket_mb", cell.first_bucket_mb);
   describe(traits.uses_buckets, "bucket_cap_mb", cell.bucket_cap_mb);

@@ -146,6 +146,7 @@ RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
   world.timeout_s = wait_limit_s(job.options.timeout_s);
   world.thread_cores = job.cores.at(static_cast<std::size_t>(devices[0]));
   world.all_reduce = comm::all_reduce_algorithm(job.cell.all_reduce);
+  world.link = comm::parse_link(job.options.emulate_link);
   world.blocks = job.cell.devices_per_process > 1 || job.synchronises_batch_norm();
   connect_devices(rank, [&] {
     if (ranks > 1) rank.world = make_world(job, *store, number, ranks, *rank.devices[0], world);
@@ -160,6 +161,7 @@ RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
     world.progress = nullptr;
     world.check = nullptr;
     if (rank.devices.size() == 1) return;
+    world.link = {};  // they are in one process
     if (synchronises) rank.statistics = make_thread_world(job, pointers(rank), world);
     world.name = "replicas";
     rank.local = make_thread_world(job, pointers(rank), world);

@@ -17,7 +17,7 @@
 namespace ddpbench {
 
 // To be raised with every change of a class that crosses a module's border.
-#define DDPBENCH_MODULE_INTERFACE "19"
+#define DDPBENCH_MODULE_INTERFACE "20"
 
 // Interface and compiler must be equal on both sides: both decide how objects lie in memory.
 inline constexpr const char* kModuleBuild =
@@ -48,6 +48,7 @@ struct WorldOptions {
   std::function<void()> check;
   // Over shared memory, of registered memory.
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
+  comm::Link link;      // over shared memory: what each call is to last as long as over
   bool blocks = false;  // of GPUs through host memory: see comm::make_staged
   // This host's IPv4 address at which Gloo listens for peers of other hosts; empty: the loopback
   // interface. MPI and NCCL read variables instead (CommBackend::variables).

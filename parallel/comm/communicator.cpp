@@ -4,9 +4,29 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <regex>
+
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ddpbench::comm {
+
+Link parse_link(const std::string& text) {
+  static const std::regex kForm(R"(([0-9.]+)([kMG])(bit|B),([0-9.]+)(u|m|)s)");
+  const std::map<std::string, double> units = {{"k", 1e3},  {"M", 1e6},     {"G", 1e9},  {"B", 1},
+                                               {"u", 1e-6}, {"bit", 0.125}, {"m", 1e-3}, {"", 1}};
+  if (text.empty()) return {};
+  std::smatch parts;
+  if (std::regex_match(text, parts, kForm)) {
+    const double rate = number_in<double>(parts[1].str()).value_or(0);
+    const double latency = number_in<double>(parts[4].str()).value_or(-1);
+    const double unit = units.at(parts[2]) * units.at(parts[3]);
+    if (rate > 0 && latency >= 0) return {rate * unit, latency * units.at(parts[5])};
+  }
+  throw ConfigError(
+      fmt::format("--emulate-link={}: no link; write it as 1Gbit,50us or 100MB,1ms", text));
+}
 
 std::string_view to_string(OperationKind kind) {
   constexpr std::array<std::string_view, 10> kWords = {

@@ -42,6 +42,15 @@ constexpr AllReduceAlgorithm all_reduce_algorithm(std::string_view name) {
   return AllReduceAlgorithm::automatic;
 }
 
+// The network link that each rank is to have, by --emulate-link.
+struct Link {
+  double bytes_per_s = 0;  // in each direction; 0: none
+  double latency_s = 0;    // one way
+};
+// Reads "1Gbit,50us": kbit, Mbit, Gbit, kB, MB, GB a second, and us, ms, s. Empty gives no link.
+// Throws ConfigError.
+Link parse_link(const std::string& text);
+
 enum class ReduceOp : std::uint8_t { sum, average, maximum };
 
 // Elements in device memory.

@@ -42,6 +42,8 @@ Told told_of(const DrawnRow& from, std::vector<std::string>& machines) {
   add("ranks", counted(row.ranks, "rank"));
   add("all_reduce", row.all_reduce);
   add("backend", row.backend);
+  add("emulated_link",
+      row.emulated_link.empty() ? "" : value_words("emulated_link", row.emulated_link));
   add("mode", row.mode == "thread" ? "threads" : "processes");
   add("device", row.device_model.empty() ? row.device : row.device_model);
   add("data_type", row.data_type);
@@ -73,7 +75,8 @@ LineNames names_of(const std::vector<DrawnRow>& rows) {
     names.lines.push_back(fmt::format("{}", fmt::join(words, ", ")));
   }
   for (const TellingWords& word : all.front().words) {
-    const bool in_title = word.key == "backend" || word.key == "mode" || word.key == "data_type";
+    const bool in_title = word.key == "backend" || word.key == "emulated_link" ||
+                          word.key == "mode" || word.key == "data_type";
     if (in_title && !tell.contains(word.key)) shared.push_back(word.words);
   }
   names.shared = fmt::format("{}", fmt::join(shared, ", "));

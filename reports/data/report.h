@@ -308,6 +308,7 @@ struct CollectiveRow {
   std::string operation;   // "all_reduce", ...; "send_recv": to the next rank and from the previous
   std::string backend;     // its name: "shm", "nccl", ...
   std::string all_reduce;  // ring | direct: algorithm of all_reduce; empty: not told
+  std::string emulated_link;   // "1Gbit,50us": what --emulate-link made of the calls; empty: none
   std::string device = "cpu";  // cpu | cuda: of all ranks
   std::string device_model;    // empty: not told
   std::vector<int> gpus;       // [rank] index in environment.gpus; empty on CPU devices

@@ -88,13 +88,15 @@ std::string servers_words(const Run& run) {
 // A run on one device has no backend. That alone makes no difference between runs.
 std::string backend_words(const Run& run) { return run.backend == "none" ? "" : run.backend; }
 
-// What a run spent beside its work (--loader-cost, --emulate-gil) is with the strategy's options,
-// in microseconds. It makes other work of a run, so it has rows of its own.
-constexpr std::string_view kLoaderCost = "loader_cost_us", kEmulatedGil = "emulated_gil_us";
+// What a run spent beside its work (--loader-cost, --emulate-gil: microseconds; --emulate-link) is
+// with the strategy's options. It makes other work of a run, so it has rows of its own.
+constexpr std::string_view kLoaderCost = "loader_cost_us", kEmulatedGil = "emulated_gil_us",
+                           kEmulatedLink = "emulated_link";
 
 Settings other_strategy_options(const Run& run) {
   Settings values = run.strategy_options;
-  for (const std::string_view key : {kLoaderCost, kEmulatedGil}) values.erase(std::string(key));
+  for (const std::string_view key : {kLoaderCost, kEmulatedGil, kEmulatedLink})
+    values.erase(std::string(key));
   return values;
 }
 
@@ -155,6 +157,8 @@ constexpr auto kTable = std::to_array<Setting>({
      "no loader cost"},
     {"strategy_options/emulated_gil_us", kTitledUse, cost_value<kEmulatedGil>, nullptr,
      "no emulated GIL"},
+    {"strategy_options/emulated_link", kTitledUse, cost_value<kEmulatedLink>, nullptr,
+     "no emulated link"},
     {"scaling_mode", kEqualUse | kNameUse | kTableTitleUse | kChartTitleUse,
      value_of<&Run::scaling_mode>},
     {"per_device_batch_size", kEqualUse | kWeakWorkUse | kNameUse | kChartTitleUse,

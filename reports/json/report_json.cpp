@@ -101,6 +101,7 @@ constexpr auto kCollectiveFields = [](auto& f, auto& row) {
   f.value("device", row.device, kDevices);
   DDPBENCH_EACH(row, f.values(), gpus, late_iterations);
   f.optional("all_reduce", row.all_reduce);
+  f.optional("emulated_link", row.emulated_link);
   f.known("device_model", row.device_model, "no rank reported it");
   f.known("time_s", row.time_s, "no timed iteration was finished", kStatisticsFields);
   DDPBENCH_EACH(row, f.each_known(kNotMeasured), algbw_gb_per_s, busbw_gb_per_s);

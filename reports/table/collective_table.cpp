@@ -162,6 +162,7 @@ std::string caption(const Report& report) {
     if (on_gpus(row)) {
       world += fmt::format(" on {}", row.device_model.empty() ? "GPUs" : row.device_model);
     }
+    if (!row.emulated_link.empty()) world += ", emulated link " + row.emulated_link;
     if (std::ranges::find(worlds, world) == worlds.end()) worlds.push_back(std::move(world));
   }
   std::string text = fmt::format("collectives: {}", fmt::join(worlds, " / "));

@@ -96,6 +96,26 @@ TEST(SharedMemory, SaysWhatMpiDoesWithTooLittle) {
   EXPECT_EQ(shared_memory_warning("gloo", 8, 0), "");
 }
 
+TEST(EmulatedLink, IsRefusedWhereNothingEmulatesIt) {
+  const std::string link = "1Gbit,50us";
+  check_link(link, "shm", "cpu");
+  check_link(link, "none", "cpu");
+  check_link("", "gloo", "cpu");
+  const auto refused = [&](const char* backend, const char* device) -> std::string {
+    try {
+      check_link(link, backend, device);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "not refused";
+  };
+  EXPECT_EQ(refused("gloo", "cpu"),
+            "--emulate-link=1Gbit,50us: gloo between cpu devices emulates no link; use "
+            "--backend=shm --device=cpu on one host, or leave it out");
+  EXPECT_THAT(refused("shm", "cuda"), HasSubstr("shm between cuda devices"));
+  EXPECT_THAT(refused("shm+gloo", "cpu"), HasSubstr("shm+gloo between"));
+}
+
 TEST(DeviceChoice, NeverTakesTheCpuForCuda) {
   Options options;
   options.device = "cuda";

@@ -149,7 +149,8 @@ TEST(OptionDocuments, NoTwoOptionsShareANameAVariableOrAKey) {
 
 TEST(ShippedConfigurations, AreValidAgainstTheSchemaAndAreRead) {
   const auto names = config_names({kConfigs});
-  EXPECT_THAT(names, IsSupersetOf({"mnist", "quick", "smoke", "tutorial/mnist-notebook"}));
+  EXPECT_THAT(names, IsSupersetOf({"mnist", "quick", "smoke", "tutorial/ladder",
+                                   "tutorial/mnist-notebook"}));
   for (const std::string& name : names) {
     const auto content = read_config(kConfigs + "/" + name + ".json");
     EXPECT_THAT(test::schema_errors(content, kSchema), IsEmpty()) << name;

@@ -97,6 +97,7 @@ Options unusual_adam() {
   options.oversubscribe = true;
   options.loader_cost_us = 12.5;
   options.emulate_gil_us = 30;
+  options.emulate_link = "1Gbit,50us";
   options.lr_warmup_steps = 3;
   options.lr_warmup_factor = 0.25;
   options.optimizer = "adam";

@@ -62,6 +62,26 @@ TEST_P(Comm, MeasuresAndVerifiesEveryCollective) {
   }
 }
 
+TEST_P(Comm, LastsAsLongAsOverAnEmulatedLink) {
+  const ProgramResult result =
+      program.run(comm({"--op=all_reduce", "--sizes=1M", "--emulate-link=100Mbit,1ms",
+                        std::string("--mode=") + GetParam()}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("emulated link 100Mbit,1ms"));
+  const json row = program.report()["collectives"][0];
+  EXPECT_EQ(row["emulated_link"], "100Mbit,1ms");
+  EXPECT_EQ(program.report()["config"]["emulate_link"], "100Mbit,1ms");
+  EXPECT_EQ(row["wrong"], 0);
+  EXPECT_GE(row["time_s"]["min"], 2e-3 + (1 << 20) / 12.5e6);
+  EXPECT_EQ(row["bound_busbw_gb_per_s_reason"], "an emulated link bounds it");
+  const auto chart = program.run({"chart", "report.json", "-o", "chart.svg", "--force"});
+  EXPECT_THAT(program.read("chart.svg"), HasSubstr("emulated link 100Mbit,1ms")) << chart.err;
+  const ProgramResult refused =
+      program.run(comm({"--backend=gloo", "--emulate-link=1Gbit,50us", "--force"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("gloo between cpu devices emulates no link"));
+}
+
 TEST_P(Comm, TakesEveryTypeAndOperation) {
   for (const char* type : {"fp64", "bf16", "fp16", "int32", "int64", "uint8"}) {
     for (const char* redop : {"average", "max"}) {

@@ -143,6 +143,17 @@ TEST_F(ProgramRuns, OfTheTutorialCompareEqualWorkAlone) {
   EXPECT_THAT(program.read("page.html"), HasSubstr("global batch 2048"));
 }
 
+// Each rung crosses this machine's memory, and the emulated network.
+TEST_F(ProgramRuns, OfTheLadderAreItsRungsOverBothLinks) {
+  const auto result = program.run({"--config=tutorial/ladder", "--device=cpu", "--dry-run"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("14 runs checked: all can start."));
+  for (const char* rung : {"naive", "flat", "bucketed", "overlapped", "sharded"}) {
+    EXPECT_THAT(result.out, AllOf(HasSubstr(fmt::format("link 1Gbit,50us, label {}:", rung)),
+                                  HasSubstr(fmt::format(", label {}:", rung))));
+  }
+}
+
 TEST_F(ProgramRuns, SpendWhatTheyAreToEmulateAndSayIt) {
   const auto result = program.run(small_run("dp", {"--loader-cost=500", "--emulate-gil=500",
                                                    "--loader-workers=0", "--steps=6", "--force"}));
@@ -167,6 +178,33 @@ TEST_F(ProgramRuns, SpendWhatTheyAreToEmulateAndSayIt) {
   const auto check = program.run({"check", "report.json", "--baseline", "plain.json"});
   EXPECT_EQ(check.exit_code, 2);
   EXPECT_THAT(check.err, HasSubstr("emulated_gil_us"));
+}
+
+// Each of the buckets crosses the link once a step, whose data are 240 KiB.
+TEST_F(ProgramRuns, LastAsLongAsOverTheLinkThatTheyEmulateAndSayIt) {
+  const auto result = program.run(small_run("ddp", {"--emulate-link=10Mbit,1ms", "--force"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  const json& run = report["runs"][0];
+  EXPECT_EQ(run["strategy_options"]["emulated_link"], "10Mbit,1ms");
+  EXPECT_EQ(run["verification"]["status"], "passed");
+  const double bytes = 4.0 * run["parameters"].get<double>();
+  EXPECT_GE(run["step"]["time_s"]["min"], 2e-3 + bytes / 1.25e6);
+  EXPECT_THAT(result.out, testing::ContainsRegex("emulated\\s+link\\s+10Mbit,1ms"));
+  ASSERT_EQ(program.run({"chart", "report.json", "-o", "chart.svg"}).exit_code, 0);
+  EXPECT_THAT(program.read("chart.svg"), HasSubstr("emulated link 10Mbit,1ms"));
+  ASSERT_EQ(program
+                .run({"--strategy=ddp", "--gpus=2", "--config=lenet.json",
+                      "--emulate-link=20Mbit,1ms", "--json=faster.json"})
+                .exit_code,
+            0);
+  const auto check = program.run({"check", "report.json", "--baseline", "faster.json"});
+  EXPECT_EQ(check.exit_code, 2);
+  EXPECT_THAT(check.err, HasSubstr("emulated_link"));
+  const auto refused =
+      program.run(small_run("ddp", {"--backend=gloo", "--emulate-link=10Mbit,1ms", "--force"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("gloo between cpu devices emulates no link"));
 }
 
 TEST_F(ProgramRuns, ThatStartFromUnequalWeightsAreNoticedByTheirHash) {

@@ -185,6 +185,7 @@ TEST_F(RunList, TellsRunsApartByEachOptionThatAnEntryMayHave) {
       {"loader-workers", R"("loader_workers": 3)"},
       {"loader-cost", R"("loader_cost": 3)"},
       {"emulate-gil", R"("emulate_gil": 3)"},
+      {"emulate-link", R"("emulate_link": "1Gbit,50us")"},
       {"optimizer", R"("optimizer": {"name": "adam"})"},
       {"lr", R"("lr": 0.5)"},
       {"momentum", R"("momentum": 0.5)"},

@@ -71,6 +71,12 @@ TEST(BandwidthChart, NamesLinesByWhatDiffersWithinAnOperation) {
                                            "4 ranks, ring", "4 ranks, direct", "4 ranks"));
 }
 
+TEST(BandwidthChart, NamesAnEmulatedLink) {
+  Report report = collective_report(1e-3, {1 << 20, 4096});
+  report.collectives[1].emulated_link = "1Gbit,50us";
+  EXPECT_THAT(lines_of(chart_of(report)), Contains("emulated link 1Gbit,50us"));
+}
+
 TEST(BandwidthChart, TakesEqualRowsOfSeveralReportsForRepetitions) {
   const std::vector<Report> reports = test::collective_reports({1e-3, 2e-3, 4e-3});
   const BandwidthChart chart = bandwidth_chart(reports);

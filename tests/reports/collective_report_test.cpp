@@ -138,6 +138,16 @@ TEST_P(CollectiveReports, AreValidAndReadBackAsWritten) {
   EXPECT_EQ(to_json(parse_report(written.dump(), "some.json")).dump(2), written.dump(2));
 }
 
+TEST(CollectiveReport, SaysThatALinkWasEmulated) {
+  Report report = comm_report();
+  for (CollectiveRow& row : report.collectives) row.emulated_link = "1Gbit,50us";
+  const auto written = to_json(report);
+  EXPECT_EQ(written["collectives"][0]["emulated_link"], "1Gbit,50us");
+  EXPECT_THAT(schema_errors(json(written), DDPBENCH_REPORT_SCHEMA), testing::IsEmpty());
+  EXPECT_EQ(parse_report(written.dump(), "some.json").collectives[1].emulated_link, "1Gbit,50us");
+  EXPECT_THAT(render_collectives(report, 0), HasSubstr("emulated link 1Gbit,50us"));
+}
+
 std::string formatted(const std::string& name, std::vector<ReportFile> files) {
   const auto& formats = run_formats();
   const auto found = std::ranges::find(formats, name, &RunFormat::name);

@@ -117,6 +117,13 @@ TEST(GateOfCollectives, RefusesUnlikeTypes) {
             GateVerdict::pass);
 }
 
+TEST(GateOfCollectives, RefusesAnotherEmulatedLink) {
+  std::vector<Report> other = collective_reports(steady());
+  for (Report& report : other) report.collectives[0].emulated_link = "1Gbit,50us";
+  EXPECT_THAT(refusal(other, collective_reports(steady())),
+              HasSubstr("emulated_link: new 1Gbit,50us"));
+}
+
 TEST(GateOfCollectives, IsNoCounterpartOfRuns) {
   EXPECT_THAT(refusal(collective_reports(steady()), {test::gate_report(steady())}),
               HasSubstr("nothing to compare"));

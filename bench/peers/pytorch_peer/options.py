@@ -25,6 +25,7 @@ ONE_HOST = "this peer trains on this host alone"
 REFUSED = {"runs": "this peer makes no list of runs; give it the options of each entry in turn",
            "inject": "this peer plants no faults",
            "comm_hook": "this peer averages gradients as they are",
+           "emulate_link": "this peer emulates no link",
            **dict.fromkeys(("accumulation_steps", "accumulation_sync"),
                            "this peer updates after every pass"),
            **dict.fromkeys(("sync_every", "outer_lr", "outer_momentum"),

@@ -21,11 +21,12 @@ std::uint64_t read(const std::atomic<std::uint64_t>& counter) {
 }  // namespace
 
 MessageTransfers::MessageTransfers(PeerGroup& peers, PeerMemory& memory, WriteTuners& tuners,
-                                   std::span<PeerTraffic> traffic)
+                                   std::span<PeerTraffic> traffic, EmulatedLink& link)
     : peers_(peers),
       memory_(memory),
       tuners_(tuners),
       traffic_(traffic),
+      link_(link),
       sent_(static_cast<std::size_t>(peers.size())),
       received_(sent_) {}
 
@@ -54,6 +55,14 @@ bool MessageTransfers::needs(int peer) const {
   return std::any_of(transfers_.begin(), transfers_.end(), [&](const Transfer& t) {
     return t.work->operation().root == peer && !t.work->finished();
   });
+}
+
+double MessageTransfers::wake_s() const {
+  double first_s = std::numeric_limits<double>::infinity();
+  for (const Transfer& one : transfers_) {
+    if (one.arrival_s > 0) first_s = std::min(first_s, one.arrival_s);
+  }
+  return first_s;
 }
 
 bool MessageTransfers::advance(Transfer& transfer) {
@@ -87,9 +96,13 @@ bool MessageTransfers::advance_recv(Transfer& transfer, Channel& channel) {
   if (read(channel.posted) < transfer.number) return false;
   // Another recv of the same channel may come before this one.
   if (read(channel.taken) != transfer.number - 1) return false;
-  check_matches(o, channel.message);
-  transfer.work->peers_arrived();
-  if (o.out.bytes() > 0) copy_message(o, channel);
+  if (transfer.arrival_s == 0) {
+    check_matches(o, channel.message);
+    transfer.work->peers_arrived();
+    if (o.out.bytes() > 0) copy_message(o, channel);
+    transfer.arrival_s = link_.arrival_s(o.root, o.out.bytes());
+  }
+  if (steady_s() < transfer.arrival_s) return false;
   if (o.root != peers_.rank())
     traffic_[static_cast<std::size_t>(o.root)].taken.add_message(o.out.bytes());
   peers_.publish(channel.taken, transfer.number);

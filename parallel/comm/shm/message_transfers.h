@@ -13,6 +13,7 @@
 
 #include "parallel/comm/queue/engine.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
+#include "parallel/comm/shm/emulated_link.h"
 #include "parallel/comm/shm/peers/peer_group.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 
@@ -22,7 +23,7 @@ class MessageTransfers : public Background {
  public:
   // Adds what passes to and from each peer to `traffic`, [size]. All of these outlive this.
   MessageTransfers(PeerGroup& peers, PeerMemory& memory, WriteTuners& tuners,
-                   std::span<PeerTraffic> traffic);
+                   std::span<PeerTraffic> traffic, EmulatedLink& link);
 
   // Messages between two ranks match in the order of these calls.
   void start(std::shared_ptr<QueuedWork> work);
@@ -30,6 +31,7 @@ class MessageTransfers : public Background {
   // Completes the works that are done. Throws CommError when sender and receiver disagree.
   bool advance() override;
   bool needs(int peer) const override;
+  double wake_s() const override;
   void drop_all() noexcept { transfers_.clear(); }
 
  private:
@@ -37,6 +39,7 @@ class MessageTransfers : public Background {
     std::shared_ptr<QueuedWork> work;
     std::uint64_t number = 0;  // number of the message in its channel
     bool posted = false;
+    double arrival_s = 0;  // over the emulated link; 0: it has not been taken
   };
 
   bool advance(Transfer& transfer);
@@ -49,6 +52,7 @@ class MessageTransfers : public Background {
   PeerMemory& memory_;
   WriteTuners& tuners_;
   const std::span<PeerTraffic> traffic_;
+  EmulatedLink& link_;
   std::vector<Transfer> transfers_;
   std::vector<std::uint64_t> sent_, received_;  // [peer] messages begun
 };

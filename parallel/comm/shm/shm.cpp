@@ -11,12 +11,14 @@
 #include <cstring>
 #include <string>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/queue/engine.h"
 #include "parallel/comm/queue/executor.h"
 #include "parallel/comm/shm/collectives/collective.h"
 #include "parallel/comm/shm/collectives/collectives.h"
+#include "parallel/comm/shm/emulated_link.h"
 #include "parallel/comm/shm/message_transfers.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 
@@ -27,8 +29,10 @@ namespace {
 // Measured (`ddpbench comm`): with a core a rank, a caller that spins some microseconds beats one
 // that yields. When oversubscribed, a spinning rank only delays the peer that it waits for. The
 // communication thread usually shares its core with the rank's computing thread. It gives the core
-// back at once, and is woken faster than a yielding thread would get its next turn.
-WaitPolicy policy_of(Waiter waiter, int ranks) {
+// back at once, and is woken faster than a yielding thread would get its next turn. Over an
+// emulated link waits are long, and the core is for what computes meanwhile.
+WaitPolicy policy_of(Waiter waiter, int ranks, const Link& link) {
+  if (link.bytes_per_s > 0) return {};
   const bool calls = waiter == Waiter::caller;
   const bool core_each = ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
   return {!core_each ? 20 : calls ? 2000 : 500, calls ? 2e-3 : 0};
@@ -43,14 +47,15 @@ void run_alone(const Operation& operation) {
 class ShmEngine final : public Engine {
  public:
   // This rank's end of `block`.
-  ShmEngine(const std::shared_ptr<ControlBlock>& block, int rank, AllReduceAlgorithm all_reduce)
-      : all_reduce_(all_reduce),
+  ShmEngine(const std::shared_ptr<ControlBlock>& block, int rank, const WorldOptions& options)
+      : all_reduce_(options.all_reduce),
         peers_(block, rank),
         memory_(rank, block->scope(), peers_.own()),
         traffic_(static_cast<std::size_t>(block->size())),
-        messages_(peers_, memory_, tuners_, traffic_),
-        caller_policy_(policy_of(Waiter::caller, block->size())),
-        thread_policy_(policy_of(Waiter::communication_thread, block->size())),
+        link_(peers_, options.link),
+        messages_(peers_, memory_, tuners_, traffic_, link_),
+        caller_policy_(policy_of(Waiter::caller, block->size(), options.link)),
+        thread_policy_(policy_of(Waiter::communication_thread, block->size(), options.link)),
         sources_(static_cast<std::size_t>(block->size())) {
     peers_.set_background(&messages_);
   }
@@ -80,7 +85,12 @@ class ShmEngine final : public Engine {
     const WaitPolicy& policy = waiter == Waiter::caller ? caller_policy_ : thread_policy_;
     Collective collective(peers_, memory_, operation,
                           {++collectives_, deadline, policy, sources_, &tuners_, traffic_});
-    run(collective);
+    const AllReduceAlgorithm ran = run(collective);
+    if (link_.is_given()) {
+      const double end_s = link_.end_s(operation, ran, collective.arrived_s());
+      peers_.wait(peers_.rank(), {&operation, collectives_, deadline, end_s}, policy,
+                  [&] { return steady_s() >= end_s; });
+    }
     return {collective.started_s(), collective.arrived_s(), 0, true};
   }
 
@@ -111,17 +121,17 @@ class ShmEngine final : public Engine {
   std::string prefix(const Operation* operation) const override { return peers_.prefix(operation); }
 
  private:
-  void run(Collective& c) {
+  // Returns the algorithm of an all-reduce.
+  AllReduceAlgorithm run(Collective& c) {
     const Operation& o = c.operation();
-    if (c.size() == 1) return run_alone(o);
-    if (o.kind == OperationKind::all_reduce) {
+    if (c.size() > 1 && o.kind == OperationKind::all_reduce) {
       const AllReduceAlgorithm algorithm = run_all_reduce(c, all_reduce_);
       const bool registered = c.is_mapped(o.in);
       if (registered) algorithms_run_.fetch_or(1U << static_cast<unsigned>(algorithm));
-      return;
+      return algorithm;
     }
-    if (is_small(o, c.size())) return run_small(c);
-    run_large(c);
+    c.size() == 1 ? run_alone(o) : is_small(o, c.size()) ? run_small(c) : run_large(c);
+    return AllReduceAlgorithm::automatic;
   }
 
   const AllReduceAlgorithm all_reduce_;
@@ -129,6 +139,7 @@ class ShmEngine final : public Engine {
   PeerMemory memory_;
   WriteTuners tuners_;
   std::vector<PeerTraffic> traffic_;  // [size]
+  EmulatedLink link_;
   MessageTransfers messages_;
   const WaitPolicy caller_policy_, thread_policy_;
   std::vector<const std::byte*> sources_;     // scratch of collectives, [size]
@@ -141,7 +152,7 @@ class ShmCommunicator final : public QueuedCommunicator {
   // This rank's end of `block`.
   ShmCommunicator(const std::shared_ptr<ControlBlock>& block, int rank, const WorldOptions& options)
       : QueuedCommunicator("shm", rank, block->size(),
-                           std::make_unique<ShmEngine>(block, rank, options.all_reduce), options) {}
+                           std::make_unique<ShmEngine>(block, rank, options), options) {}
   // Waits until all ranks have come (CommTimeout). To be called once, before anything else.
   void await_peers(const std::function<void()>& check) {
     shm().peers().await_attached(timeout_s(), check);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace ddpbench::comm {
@@ -81,7 +82,10 @@ void PeerGroup::wait_slowly(int peer, const WaitReason& reason, double yield_s,
       ::sched_yield();
     } else {
       const bool anybody = background_ && background_->active();
-      sleep(anybody ? kAnybody : peer, next_check, ready);
+      const double wake_s =
+          anybody ? std::min(reason.wake_s, background_->wake_s()) : reason.wake_s;
+      sleep(anybody ? kAnybody : peer, std::min(next_check, deadline_after(wake_s - steady_s())),
+            ready);
     }
   }
 }
@@ -195,6 +199,7 @@ void PeerGroup::ensure_same_operation(const Descriptor& mine, const Descriptor& 
 }
 
 std::string PeerGroup::late_peers(int peer, const WaitReason& reason) const {
+  if (peer == rank_) return "the emulated link";
   if (reason.collective == 0) {
     return peer == kAnybody ? "a message" : fmt::format("rank {}", peer);
   }

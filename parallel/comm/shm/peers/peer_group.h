@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ struct WaitReason {
   const Operation* operation = nullptr;
   std::uint64_t collective = 0;  // 0: not a collective
   Deadline deadline;
+  double wake_s = std::numeric_limits<double>::infinity();  // steady_s(): when ready() may be true
 };
 
 // Work that progresses while a rank waits for something else.
@@ -43,6 +45,7 @@ class Background {
   virtual bool active() const = 0;
   virtual bool advance() = 0;  // true when it did something
   virtual bool needs(int peer) const = 0;
+  virtual double wake_s() const = 0;  // as in WaitReason, for advance()
 };
 
 class PeerGroup {

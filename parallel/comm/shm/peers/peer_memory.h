@@ -75,6 +75,7 @@ struct RankSlot {
   std::atomic<std::int32_t> waiting_for;  // kNobody, kAnybody, or rank + 1
   alignas(kCacheLineBytes) std::atomic<Presence> presence;
   std::int32_t pid;
+  std::atomic<double> sends_until_s;  // over an emulated link
   std::array<Descriptor, kHistory> descriptors;
   SharedPlace copy;
   std::array<SharedPlace, kMostRegistered> registered;  // [number - 1]
