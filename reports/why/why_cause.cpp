@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/why/why_cause.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/conditions.h"
 
@@ -31,6 +33,7 @@ bool is_tiny(const Run& run, const StepParts& lost, const Decomposition& split) 
 Cause communication_cause(const Run& run, const Decomposition& split) {
   if (strategy_row(run.strategy).through_primary) return Cause::primary_device;
   if (run.servers > 0 && run.servers < run.world_size) return Cause::servers;
+  if (cycle_of(run) > 0) return Cause::exposed_communication;  // no backward could hide it
   // If it takes longer than the backward beside it, even perfect overlap leaves some exposed.
   return split.rank.comm_s > split.rank.backward_s ? Cause::slow_link
                                                    : Cause::exposed_communication;
@@ -68,6 +71,11 @@ Loss largest_loss(const Run& run, const Decomposition& split) {
 double gradient_bytes(const Run& run) {
   constexpr double kFloatBytes = 4;  // gradients are fp32 in every precision
   return static_cast<double>(run.parameters) * kFloatBytes;
+}
+
+int cycle_of(const Run& run) {
+  const auto found = run.strategy_options.find("sync_every");
+  return found == run.strategy_options.end() ? 0 : number_in<int>(found->second).value_or(0);
 }
 
 LateBucket latest_bucket(const Decomposition& split) {

@@ -135,6 +135,8 @@ Cause find_cause(const Run& run, const Decomposition& split);
 
 // The bytes of all gradients of a step.
 double gradient_bytes(const Run& run);
+// The steps after each of which replicas average weights; 0: they exchange gradients.
+int cycle_of(const Run& run);
 // The bucket of ddp that keeps the rank longest after the end of its backward, and for how long.
 struct LateBucket {
   const BucketRow* row = nullptr;

@@ -198,6 +198,10 @@ bool is_of_weights(const Case& c, const LateBucket& late) {
 }
 
 std::string exposed_communication(const Case& c) {
+  if (const int cycle = cycle_of(c.run); cycle > 0)
+    return fmt::format("{}: averaging {} of weights every {}, with nothing computed meanwhile",
+                       exposed_share(c), rounded_size(gradient_bytes(c.run)),
+                       counted(cycle, "step"));
   const LateBucket late = latest_bucket(c.split);
   if (late.row == nullptr) return exposed_share(c) + ": it runs while nothing is computed";
   if (is_of_weights(c, late))
@@ -222,6 +226,8 @@ bool is_larger(const Run& run, const char* option, double mb) {
 }
 
 std::string smaller_buckets(const Case& c) {
+  if (const int cycle = cycle_of(c.run); cycle > 0)
+    return fmt::format("try --sync-every={}, which goes further from one device", 2 * cycle);
   if (is_off(c.run, "overlap")) return "try --overlap=on";
   const LateBucket late = latest_bucket(c.split);
   if (late.row == nullptr || late.row != &c.split.device->buckets.back() || is_of_weights(c, late))

@@ -34,6 +34,17 @@ TEST(Why, BlamesTheLastBucketForWhatCouldBeHidden) {
   EXPECT_EQ(verdict.advice, "try --first-bucket-mb=0.25");
 }
 
+// However long it takes: no backward could hide it.
+TEST(Why, SaysThatWeightsAreAveraged) {
+  const Step step = {.comm = 22, .exposed = 22};
+  report::Run run = make_run("localsgd", {step, step});
+  run.strategy_options["sync_every"] = "4";
+  const Verdict verdict = verdict_of(run);
+  EXPECT_EQ(verdict.cause, Cause::exposed_communication);
+  EXPECT_SAYS(verdict.sentence, "averaging 1.7 MB of weights every 4 steps, with nothing computed");
+  EXPECT_EQ(verdict.advice, "try --sync-every=8, which goes further from one device");
+}
+
 TEST(Why, SaysThatWeightsAreGatheredWhereTheirBucketsAreLate) {
   const Step step = {.comm = 12, .exposed = 10};
   report::Run run = make_run("zero1", {step, step});
