@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -222,6 +223,18 @@ std::string github_benchmark_text(std::span<const RunRow> rows, Trait better) {
     }
   }
   return json_text(entries);
+}
+
+std::optional<std::int64_t> unix_ms(const std::string& utc) {
+  constexpr const char* kForm = "%Y-%m-%dT%H:%M:%SZ";
+  std::tm time{};
+  const char* const end = ::strptime(utc.c_str(), kForm, &time);
+  if (end == nullptr) return std::nullopt;
+  const std::time_t seconds = ::timegm(&time);  // makes a day of its month of it
+  char written[32];
+  const std::size_t size = std::strftime(written, sizeof written, kForm, &time);
+  if (utc != std::string_view(written, size)) return std::nullopt;
+  return std::int64_t{1000} * seconds;
 }
 
 std::string bencher_text(std::span<const RunRow> rows) {

@@ -177,8 +177,7 @@ const std::vector<RunFormat>& run_formats() {
       {"github-benchmark-bigger", false, true,
        of_rows<[](RunRows rows) { return github_benchmark_text(rows, kBigger); }>},
       {"bencher", false, true, of_rows<bencher_text>},
-      {"prometheus", false, true, of_rows<prometheus_text>},
-      {"mllog", false, true, of_rows<mllog_text>}};
+      {"prometheus", false, true, of_rows<prometheus_text>}};
   return kFormats;
 }
 

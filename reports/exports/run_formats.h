@@ -34,9 +34,6 @@ std::string github_benchmark_text(std::span<const RunRow> rows, Trait better);
 std::string bencher_text(std::span<const RunRow> rows);
 // Prometheus' text format for the node exporter's textfile collector.
 std::string prometheus_text(std::span<const RunRow> rows);
-// MLPerf's log lines (":::MLLOG {...}"), each run in its own namespace when there are several.
-// Throws ConfigError where the start of a run is no valid time.
-std::string mllog_text(std::span<const RunRow> rows);
 
 // The layout that Apache Otava reads (its docs/CSV.md): `time`, `commit`, then a column of step
 // times in ms for each setting; a setting that a commit did not measure is empty.

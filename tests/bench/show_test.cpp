@@ -181,8 +181,8 @@ TEST_F(Show, WritesAFileAndNeverOverOne) {
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_THAT(again.err, HasSubstr("out.json exists already"));
   EXPECT_EQ(program.read("out.json"), before);
-  EXPECT_EQ(show({"--format=mllog", "--output=out.json", "--force"}).exit_code, 0);
-  EXPECT_THAT(program.read("out.json"), StartsWith(":::MLLOG {"));
+  EXPECT_EQ(show({"--format=prometheus", "--output=out.json", "--force"}).exit_code, 0);
+  EXPECT_THAT(program.read("out.json"), StartsWith("# HELP ddpbench_"));
   EXPECT_EQ(show({"-o", "nowhere/out.json"}).exit_code, 2);
   EXPECT_EQ(show({"--output="}).exit_code, 2);
   expect_refusal({"-o", "./a.json", "--force"}, "that is one of the reports to read");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exports for other programs: github-action-benchmark, Prometheus, MLPerf's log readers.
+// Exports for other programs: github-action-benchmark, Prometheus.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -189,137 +189,6 @@ TEST(Prometheus, EscapesLabels) {
   report.runs[0].model = "a\"b\\c\nd";
   const PrometheusParser parsed(prometheus_text(all_runs(report)));
   EXPECT_NE(parsed.find("ddpbench_run_ok", R"(model="a\"b\\c\nd")"), nullptr);
-}
-
-// ---- MLPerf ----
-
-std::vector<Json> log_lines(const std::vector<RunRow>& rows) {
-  constexpr std::string_view kPrefix = ":::MLLOG ";
-  std::vector<Json> logged;
-  for (const std::string& line : lines_of(mllog_text(rows))) {
-    EXPECT_TRUE(line.starts_with(kPrefix)) << line;
-    logged.push_back(Json::parse(line.substr(kPrefix.size())));
-  }
-  return logged;
-}
-
-const Json& line_with(const std::vector<Json>& lines, const std::string& key) {
-  for (const Json& line : lines) {
-    if (line.at("key") == key) return line;
-  }
-  throw InternalError("no line with key " + key);
-}
-
-std::vector<RunRow> only(const Report& report, std::size_t index) {
-  return {all_runs(report)[index]};
-}
-
-TEST(MlLog, SaysWhatMlPerfsReadersExpect) {
-  const Report report = test::sample_report();
-  const auto lines = log_lines(only(report, 0));
-  std::int64_t before = 0;
-  std::map<std::string, int> open;
-  for (const Json& line : lines) {
-    EXPECT_EQ(line.size(), 6u);
-    EXPECT_EQ(line.at("namespace"), "");
-    EXPECT_TRUE(line.at("metadata").contains("file") && line.at("metadata").contains("lineno"));
-    EXPECT_GE(line.at("time_ms").get<std::int64_t>(), before);
-    before = line.at("time_ms");
-    const std::string key = line.at("key"), type = line.at("event_type");
-    const std::string interval = key.substr(0, key.rfind('_'));
-    if (type == "INTERVAL_START") {
-      EXPECT_TRUE(key.ends_with("_start") && ++open[interval] == 1) << key;
-    } else if (type == "INTERVAL_END") {
-      EXPECT_TRUE(key.ends_with("_stop") && --open[interval] == 0) << key;
-    } else {
-      EXPECT_EQ(type, "POINT_IN_TIME");
-    }
-  }
-  EXPECT_EQ(open.size(), 4u);  // init, run, epoch, eval
-  for (const auto& [interval, count] : open) EXPECT_EQ(count, 0) << interval << " is not ended";
-  EXPECT_EQ(line_with(lines, "submission_benchmark")["value"], "simple_cnn");
-  EXPECT_EQ(line_with(lines, "global_batch_size")["value"], 64);
-  EXPECT_EQ(line_with(lines, "train_samples")["value"], 60000);
-  EXPECT_EQ(line_with(lines, "opt_base_learning_rate")["value"], 0.01);
-  EXPECT_EQ(line_with(lines, "eval_accuracy")["value"], 0.9812);
-  EXPECT_EQ(line_with(lines, "eval_accuracy")["metadata"]["epoch_num"], 1);
-  EXPECT_EQ(line_with(lines, "run_stop")["metadata"]["status"], "success");
-}
-
-TEST(MlLog, CountsTimesFromTheReportsStart) {
-  Report report = test::sample_report();
-  report.config_json = R"({"seed": 7})";
-  const std::int64_t start = *unix_ms(report.started_at);
-  auto lines = log_lines(only(report, 0));
-  EXPECT_EQ(line_with(lines, "seed")["value"], 7);
-  EXPECT_EQ(line_with(lines, "init_start")["time_ms"], start);
-  EXPECT_EQ(line_with(lines, "run_start")["time_ms"], start + 600);  // 0.1 + 0.2 + 0.3 s
-  EXPECT_EQ(line_with(lines, "epoch_stop")["time_ms"], start + 10600);
-  EXPECT_EQ(line_with(lines, "run_stop")["time_ms"], start + 12100);
-  lines = log_lines(only(report, 1));
-  EXPECT_EQ(line_with(lines, "init_start")["metadata"]["pointer"], "/runs/1");
-}
-
-TEST(MlLog, TellsSeveralRunsApartAndLeavesOutWhatNeverRan) {
-  const Report report = test::sample_report();
-  const auto lines = log_lines(all_runs(report));
-  std::map<std::string, int> stops;
-  for (const Json& line : lines) {
-    if (line["key"] == "run_stop") ++stops[line["namespace"]];
-  }
-  EXPECT_EQ(stops.size(), 5u);  // six runs, one skipped
-  EXPECT_EQ(stops["run0"], 1);
-}
-
-TEST(MlLog, SaysThatAFailedRunWasAborted) {
-  const Report report = test::sample_report();
-  const auto lines = log_lines(only(report, 4));
-  EXPECT_EQ(line_with(lines, "run_stop")["metadata"]["status"], "aborted");
-  EXPECT_THROW(line_with(lines, "epoch_start"), InternalError);
-}
-
-TEST(MlLog, SaysThatARunThatMissedItsAccuracyWasAborted) {
-  Report report = test::sample_report();
-  const auto status = [&report] {
-    return line_with(log_lines(only(report, 0)), "run_stop")["metadata"]["status"];
-  };
-  report.runs[0].until_accuracy = AccuracyTarget{0.98, Figure::of(10)};
-  EXPECT_EQ(status(), "success");
-  report.runs[0].until_accuracy->train_s = Figure::missing("98 % was not reached");
-  EXPECT_EQ(status(), "aborted");
-}
-
-TEST(MlLog, RefusesAReportWithoutATime) {
-  Report report = test::sample_report();
-  report.started_at = "yesterday";
-  try {
-    mllog_text(all_runs(report));
-    FAIL() << "nothing was thrown";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("/started_at: 'yesterday'"));
-  }
-}
-
-TEST(MlLog, BeginsWhenTheRunBegan) {
-  Report report = test::sample_report();
-  report.runs[1].started_at = "2026-01-31T12:34:56Z";
-  EXPECT_EQ(log_lines(only(report, 1)).front().at("time_ms"), *unix_ms("2026-01-31T12:34:56Z"));
-  report.runs[1].started_at = "at noon";
-  try {
-    mllog_text(only(report, 1));
-    FAIL() << "nothing was thrown";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("/runs/1/started_at: 'at noon'"));
-  }
-}
-
-TEST(MlLog, SaysWhichRunItIs) {
-  Report report = test::sample_report();
-  report.runs[1].strategy_options = {{"overlap", "off"}};
-  const auto lines = log_lines(only(report, 1));
-  const Json metadata = line_with(lines, "submission_platform").at("metadata");
-  EXPECT_EQ(metadata.at("strategy_options"), Json({{"overlap", "off"}}));
-  EXPECT_EQ(metadata.at("per_device_batch_size"), 64);
 }
 
 }  // namespace
