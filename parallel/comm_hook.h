@@ -20,6 +20,12 @@ namespace ddpbench {
 // What a value of --comm-hook names; nothing for "none". Throws ConfigError.
 std::optional<ops::Encoding> encoding_of(const std::string& hook);
 
+// Whether it gathers the ranks' encodings, rather than all-reduces them.
+inline bool gathers(const std::string& hook) {
+  const auto encoding = encoding_of(hook);
+  return encoding && !encoding->is_cast();
+}
+
 class CommHook {
  public:
   // `context` outlives this.

@@ -309,9 +309,8 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
         run_name(job), job.backend));
   }
   const StrategyTraits& traits = strategy_traits(cell.strategy);
-  const auto encoding = encoding_of(cell.comm_hook);
-  const bool sums = !encoding || encoding->is_cast();
-  if (traits.uses_buckets && !traits.shards_state && cell.world_size > 1 && sums) {
+  if (traits.uses_buckets && !traits.shards_state && cell.world_size > 1 &&
+      !gathers(cell.comm_hook)) {
     job.all_reduce = all_reduce_name(comm_backend(job.backend), cell.all_reduce, cell.world_size);
   }
   if (traits.one_process) {

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "bench/options/option_table.h"
 #include "bench/options/option_value.h"
+#include "parallel/comm_hook.h"
 #include "parallel/strategies.h"
 #include "reports/data/report_view.h"
 #include "reports/data/settings.h"
@@ -33,7 +34,8 @@ bool has_buckets(const RunCell& cell) {
   return strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1;
 }
 bool all_reduces(const RunCell& cell) {
-  return has_buckets(cell) && !strategy_traits(cell.strategy).shards_state;
+  return has_buckets(cell) && !strategy_traits(cell.strategy).shards_state &&
+         !gathers(cell.comm_hook);
 }
 bool all_reduces_gradients(const RunCell& cell) {
   return has_buckets(cell) && strategy_traits(cell.strategy).all_reduces_gradients();
@@ -124,8 +126,8 @@ std::vector<SweepAxis> make_axes() {
       axis<&O::first_buckets_mb, &C::first_bucket_mb>("first-bucket-mb", "first_bucket_mb",
                                                       has_buckets),
       axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),
-      axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", all_reduces),
       special_axis<&O::comm_hooks, &C::comm_hook>("comm-hook", "comm_hook", all_reduces_gradients),
+      axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", all_reduces),
       special_axis<&O::accumulation_syncs, &C::accumulation_sync>(
           "accumulation-sync", "accumulation_sync", accumulates_buckets),
       special_axis<&O::sync_every, &C::sync_every>("sync-every", "sync_every", averages_weights),

@@ -43,6 +43,8 @@ void fill_comparison(const VerificationResult& worst, report::Verification& veri
                 "number");
 }
 
+constexpr const char* kNotEqual = "replicas are not bit-equal";
+
 std::vector<VerificationResult> all_results(std::span<const RankResult> ranks) {
   std::vector<VerificationResult> found;
   for (const RankResult& rank : ranks) {
@@ -58,6 +60,10 @@ void conclude_approximate(const std::vector<VerificationResult>& found,
   verification.reason = report::Verification::kByDesign;
   for (const VerificationResult& result : found) {
     verification.steps = static_cast<int>(result.steps);
+    if (result.weights_hash != 0) {  // else they need not be equal
+      verification.replicas_bit_equal = verification.replicas_bit_equal.value_or(true) &&
+                                        result.weights_hash == found[0].weights_hash;
+    }
     if (result.diverged.empty()) {
       verification.divergence = std::max(verification.divergence.value_or(0), result.divergence);
       continue;
@@ -66,6 +72,10 @@ void conclude_approximate(const std::vector<VerificationResult>& found,
     verification.reason = result.diverged;
   }
   if (verification.status == "diverged") verification.divergence.reset();
+  if (!verification.replicas_bit_equal.value_or(true)) {
+    verification.status = "failed";
+    verification.reason = kNotEqual;
+  }
   verification.max_relative_error = report::Figure::missing(verification.reason);
   verification.tolerance = report::Figure::missing(verification.reason);
 }
@@ -94,7 +104,7 @@ void summarize_results(const TrainingJob& job, std::span<const RankResult> resul
   verification.replicas_bit_equal = equal;
   fill_comparison(worst, verification);
   if (!equal) {
-    conclude("failed", "replicas are not bit-equal");
+    conclude("failed", kNotEqual);
   } else if (!worst.is_within_tolerance()) {
     conclude("failed", fmt::format("{} differs in step {} by more than the tolerance",
                                    worst.worst_tensor, worst.worst_step));

@@ -23,7 +23,7 @@ Settings collective_settings(const CollectiveRow& row) {
   Settings settings = {{"data_type", row.data_type},
                        {"redop", row.reduction},
                        {"all_reduce", row.all_reduce},
-                       {"emulated_link", row.emulated_link},
+                       {"emulated_link", row.emulated_link.empty() ? "none" : row.emulated_link},
                        {"mode", row.mode},
                        {"in_place", row.in_place ? "true" : "false"},
                        {"device", row.device},

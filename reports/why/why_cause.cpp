@@ -69,9 +69,17 @@ Loss largest_loss(const Run& run, const Decomposition& split) {
 }
 
 double gradient_bytes(const Run& run) {
+  if (has_hook(run) && !run.devices.empty()) {
+    double sent = 0;
+    for (const BucketRow& bucket : run.devices[0].buckets)
+      sent += static_cast<double>(bucket.bytes);
+    if (sent > 0) return sent;
+  }
   constexpr double kFloatBytes = 4;  // gradients are fp32 in every precision
   return static_cast<double>(run.parameters) * kFloatBytes;
 }
+
+bool has_hook(const Run& run) { return run.strategy_options.contains("comm_hook"); }
 
 int cycle_of(const Run& run) {
   const auto found = run.strategy_options.find("sync_every");

@@ -133,8 +133,9 @@ Loss largest_loss(const Run& run, const Decomposition& split);
 
 Cause find_cause(const Run& run, const Decomposition& split);
 
-// The bytes of all gradients of a step.
+// The bytes of all gradients of a step; where a hook encodes them, of what a rank gives.
 double gradient_bytes(const Run& run);
+bool has_hook(const Run& run);
 // The steps after each of which replicas average weights; 0: they exchange gradients.
 int cycle_of(const Run& run);
 // The bucket of ddp that keeps the rank longest after the end of its backward, and for how long.

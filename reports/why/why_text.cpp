@@ -180,7 +180,7 @@ std::string slow_link(const Case& c) {
   const double bytes = gradient_bytes(c.run), comm_s = c.split.rank.comm_s;
   const std::string collective(strategy_row(c.run.strategy).collective);
   std::string bandwidth;
-  if (!collective.empty() && comm_s > 0) {
+  if (!collective.empty() && comm_s > 0 && !has_hook(c.run)) {
     bandwidth =
         fmt::format(" (busbw {:.2g} GB/s)", algorithm_bandwidth_gb_per_s(bytes, comm_s) *
                                                 bus_bandwidth_factor(collective, c.run.world_size));
@@ -229,6 +229,7 @@ std::string smaller_buckets(const Case& c) {
   if (const int cycle = cycle_of(c.run); cycle > 0)
     return fmt::format("try --sync-every={}, which goes further from one device", 2 * cycle);
   if (is_off(c.run, "overlap")) return "try --overlap=on";
+  if (has_hook(c.run)) return more_work(c);  // buckets are capped before they are encoded
   const LateBucket late = latest_bucket(c.split);
   if (late.row == nullptr || late.row != &c.split.device->buckets.back() || is_of_weights(c, late))
     return more_work(c);

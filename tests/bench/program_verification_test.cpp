@@ -137,6 +137,20 @@ TEST_F(VerifiedProgram, OfLocalSgdIsToldFromOneWithAFault) {
   }
 }
 
+// Approximate, but equal on all replicas.
+TEST_F(VerifiedProgram, OfHooksAndAveragesStillWantsEqualReplicas) {
+  for (const auto& [strategy, option] :
+       {std::pair("ddp", "--comm-hook=bf16"), std::pair("ddp", "--comm-hook=int8"),
+        std::pair("localsgd", "--sync-every=2")}) {
+    const auto result =
+        program.run(small_run(strategy, {option, "--inject=missing_bucket:bucket=0", "--force"}));
+    EXPECT_EQ(result.exit_code, 5) << option << result.err;
+    const json verification = program.report()["runs"][0]["verification"];
+    EXPECT_EQ(verification["status"], "failed");
+    EXPECT_EQ(verification["replicas_bit_equal"], false);
+  }
+}
+
 TEST_F(VerifiedProgram, OfServersThatMayLagByNoStepIsThatOfSynchronousOnes) {
   const auto result = program.run(
       small_run("ps", {"--gpus=3", "--ps-mode=sync,async", "--max-staleness=0", "--steps=4"}));

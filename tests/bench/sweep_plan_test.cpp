@@ -158,6 +158,14 @@ TEST(Matrix, RefusesAValueOfASpecialOptionThatNoRunUses) {
   EXPECT_THROW(check_axes(list), ConfigError);
 }
 
+// What is gathered is not all-reduced, by whichever algorithm.
+TEST(Matrix, AllReducesMultiplyTheHooksThatUseThem) {
+  EXPECT_THAT(
+      titles({"--strategy=ddp", "--gpus=2", "--comm-hook=fp16,int8", "--all-reduce=ring,direct"}),
+      ElementsAre("ddp on 2 devices, hook fp16, all reduce ring",
+                  "ddp on 2 devices, hook fp16, all reduce direct", "ddp on 2 devices, hook int8"));
+}
+
 TEST(JoinedCell, TakesWhatOnlySeveralDevicesUse) {
   const Options options = options_of({"--strategy=localsgd", "--sync-every=2"});
   EXPECT_EQ(joined_cell(options, 3, 1).sync_every, 2);

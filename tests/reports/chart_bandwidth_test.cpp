@@ -74,7 +74,7 @@ TEST(BandwidthChart, NamesLinesByWhatDiffersWithinAnOperation) {
 TEST(BandwidthChart, NamesAnEmulatedLink) {
   Report report = collective_report(1e-3, {1 << 20, 4096});
   report.collectives[1].emulated_link = "1Gbit,50us";
-  EXPECT_THAT(lines_of(chart_of(report)), Contains("emulated link 1Gbit,50us"));
+  EXPECT_THAT(lines_of(chart_of(report)), Contains("2 ranks, emulated link 1Gbit,50us"));
 }
 
 TEST(BandwidthChart, TakesEqualRowsOfSeveralReportsForRepetitions) {

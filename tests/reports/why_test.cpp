@@ -34,6 +34,15 @@ TEST(Why, BlamesTheLastBucketForWhatCouldBeHidden) {
   EXPECT_EQ(verdict.advice, "try --first-bucket-mb=0.25");
 }
 
+TEST(Why, CountsWhatAHookSends) {
+  const Step step = {.comm = 22, .exposed = 10};
+  report::Run run = make_run("ddp", {step, step});
+  run.strategy_options["comm_hook"] = "topk:1";
+  run.devices[0].buckets = {bucket(0, 25'000, 20, 20, 20, 40)};
+  const Verdict verdict = verdict_of(run);
+  EXPECT_SAYS(verdict.sentence, ": 25 kB of gradients take 22.0 ms, longer than");
+}
+
 // However long it takes: no backward could hide it.
 TEST(Why, SaysThatWeightsAreAveraged) {
   const Step step = {.comm = 22, .exposed = 22};
