@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -26,10 +29,17 @@ constexpr comm::Start kServerStart =
 // With more than so many workers a server, a server's link is full long before its workers' are.
 constexpr int kWorkersOfAFullServer = 2;
 
-// Pushes that are applied one by one move the parameters by as much as their mean would.
+// Pushes that are applied one by one move the parameters by as much as their mean would. What is
+// kept of a gradient decays by as much in a push of each worker as in one update by the mean.
 ops::OptimizerOptions of_each_push(ops::OptimizerOptions options, int workers) {
+  if (options.is_adaptive()) options.momentum = 0;
+  const double momentum = options.momentum;
+  for (double* kept : {&options.momentum, &options.beta1, &options.beta2}) {
+    *kept = std::pow(*kept, 1.0 / workers);
+  }
   ops::LrSchedule& schedule = options.schedule;
-  for (double* rate : {&options.lr, &schedule.least}) *rate /= workers;
+  const double share = (1 - options.momentum) / (1 - momentum) / workers;
+  for (double* rate : {&options.lr, &schedule.least}) *rate *= share;
   for (auto* updates : {&schedule.step_size, &schedule.cosine_steps, &schedule.warmup_steps}) {
     *updates *= workers;
   }
@@ -167,16 +177,18 @@ ServerCommand ServerShard::receive_command() {
 void ServerShard::handle_push() {
   receive_gradients();
   const bool missing = config_.faults.missing_bucket == index_;
-  auto* gradient = static_cast<float*>(shard_of(gradient_).data);
-  {
-    const ScopedPhase phase(context_.observer, Phase::reduce, *stream_);
-    context_.backends[0]->mean(*stream_,
-                               std::span(pushed_views_).first(missing ? 1 : pushed_views_.size()),
-                               gradient, count_);
-  }
+  const float* const gradient =
+      mean_of(std::span(pushed_views_).first(missing ? 1 : pushed_views_.size()));
   const bool on_server = config_.ps_update == PsUpdate::server;
   if (on_server) update(gradient);
   send_to_all(shard_of(on_server ? weights_ : gradient_));
+}
+
+const float* ServerShard::mean_of(std::span<const float* const> pushes) {
+  const ScopedPhase phase(context_.observer, Phase::reduce, *stream_);
+  auto* const mean = static_cast<float*>(shard_of(gradient_).data);
+  context_.backends[0]->mean(*stream_, pushes, mean, count_);
+  return mean;
 }
 
 void ServerShard::update(const float* gradient) {
@@ -196,21 +208,28 @@ void ServerShard::update(const float* gradient) {
 ServerCommand ServerShard::serve_pushes() {
   const auto* const commands = reinterpret_cast<const std::int64_t*>(commands_.data());
   clients_.assign(pushed_views_.size(), {.known = served_.updates});
-  for (std::size_t w = 0; w < clients_.size(); ++w) await_command(w);
-  const auto speaks = [](const Client& one) { return one.is_awaited && one.command.is_done(); };
+  for (std::size_t w = 0; w < clients_.size(); ++w) await(w, false);
+  const auto speaks = [](const Client& one) { return one.is_awaited && one.incoming.is_done(); };
+  std::optional<ScopedPhase> receiving;
   for (std::size_t ready = 0; ready < clients_.size();) {
+    if (!receiving && std::ranges::any_of(clients_, &Client::is_pushing)) {
+      receiving.emplace(context_.observer, Phase::push, *stream_);
+    }
     context_.world->wait_until([&] { return std::ranges::any_of(clients_, speaks); });
     for (std::size_t w = 0; w < clients_.size(); ++w) {
-      if (!speaks(clients_[w])) continue;
-      clients_[w].is_awaited = false;
-      clients_[w].command.wait(*stream_);
+      Client& client = clients_[w];
+      if (!speaks(client)) continue;
+      client.is_awaited = false;
+      client.incoming.wait(*stream_);
       const std::int64_t step = commands[w] >> kStepBit;
-      if (commands[w] - (step << kStepBit) != static_cast<std::int64_t>(ServerCommand::push)) {
-        ++ready;
-      } else if (config_.backup_workers > 0) {
-        take_push_of(step, w);
+      if (std::exchange(client.is_pushing, false)) {
+        receiving.reset();
+        client.wants_reply = true;
+        config_.backup_workers > 0 ? take_push_of(step, w) : take_push(w);
+      } else if (ServerCommand{commands[w] - (step << kStepBit)} == ServerCommand::push) {
+        await(w, true);
       } else {
-        take_push(w);
+        ++ready;
       }
     }
   }
@@ -220,22 +239,24 @@ ServerCommand ServerShard::serve_pushes() {
   return static_cast<ServerCommand>(commands[0]);
 }
 
-void ServerShard::await_command(std::size_t worker) {
-  clients_[worker].command =
-      context_.world->recv({commands_.data() + worker * sizeof(ServerCommand), 1, DataType::int64},
-                           static_cast<int>(worker), {.start = kServerStart});
-  clients_[worker].is_awaited = true;
+// The gradient that follows a command comes into the place of the last reply, which was taken.
+void ServerShard::await(std::size_t worker, bool gradient) {
+  Client& client = clients_[worker];
+  if (gradient) client.reply.wait(*stream_);
+  const comm::Elements command = {commands_.data() + worker * sizeof(ServerCommand), 1,
+                                  DataType::int64};
+  client.incoming = context_.world->recv(gradient ? shard_of(pushed_, worker) : command,
+                                         static_cast<int>(worker), {.start = kServerStart});
+  client.is_pushing = gradient;
+  client.is_awaited = true;
 }
 
 // A worker hears of its push when it is no more than max_staleness steps ahead of the slowest.
 void ServerShard::take_push(std::size_t worker) {
-  const comm::Elements gradient = shard_of(gradient_);
-  receive_gradient(worker, gradient);
   Client& client = clients_[worker];
   ++served_.staleness[served_.updates - client.known];
-  update(static_cast<const float*>(gradient.data));
+  update(pushed_views_[worker]);
   ++client.pushes;
-  client.wants_reply = true;
   const std::int64_t fewest = std::ranges::min(clients_, {}, &Client::pushes).pushes;
   for (std::size_t w = 0; w < clients_.size(); ++w) {
     const Client& one = clients_[w];
@@ -243,15 +264,8 @@ void ServerShard::take_push(std::size_t worker) {
   }
 }
 
-void ServerShard::receive_gradient(std::size_t worker, const comm::Elements& gradient) {
-  const ScopedPhase phase(context_.observer, Phase::push, *stream_);
-  context_.world->recv(gradient, static_cast<int>(worker), {.start = kServerStart}).wait(*stream_);
-}
-
 // The first workers that push in a step make its update. Who comes later skips to the next step.
 void ServerShard::take_push_of(std::int64_t step, std::size_t worker) {
-  receive_gradient(worker, shard_of(pushed_, worker));
-  clients_[worker].wants_reply = true;
   if (step < served_.updates) {
     ++served_.dropped;
     return reply(worker);
@@ -261,9 +275,7 @@ void ServerShard::take_push_of(std::int64_t step, std::size_t worker) {
     if (clients_[w].wants_reply) first.push_back(pushed_views_[w]);
   }
   if (first.size() + static_cast<std::size_t>(config_.backup_workers) < clients_.size()) return;
-  auto* mean = static_cast<float*>(shard_of(gradient_).data);
-  context_.backends[0]->mean(*stream_, first, mean, count_);
-  update(mean);
+  update(mean_of(first));
   for (std::size_t w = 0; w < clients_.size(); ++w) {
     if (clients_[w].wants_reply) reply(w);
   }
@@ -274,7 +286,6 @@ void ServerShard::take_push_of(std::int64_t step, std::size_t worker) {
 void ServerShard::reply(std::size_t worker) {
   const ScopedPhase phase(context_.observer, Phase::pull, *stream_);
   Client& client = clients_[worker];
-  client.reply.wait(*stream_);  // the last one: the worker has pushed since
   const comm::Elements copy = shard_of(pushed_, worker);
   context_.devices[0]->copy(*stream_, copy.view(), shard_of(weights_).view());
   client.reply = context_.world->send(copy, static_cast<int>(worker),
@@ -288,7 +299,7 @@ void ServerShard::reply(std::size_t worker) {
   }
   client.known = served_.updates;
   client.wants_reply = false;
-  await_command(worker);
+  await(worker, false);
 }
 
 // Each server begins with another worker.

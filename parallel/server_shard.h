@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/ops/flat_ops.h"
@@ -52,8 +53,9 @@ class ServerShard {
  private:
   // A worker that is served by itself.
   struct Client {
-    bool is_awaited = false;  // its next command is
-    comm::Work command, reply, next_step;
+    bool is_awaited = false;  // `incoming` is
+    bool is_pushing = false;  // that is its gradient, else its next command
+    comm::Work incoming, reply, next_step;
     std::int64_t pushes = 0;
     std::int64_t known = 0;    // the updates that are in its weights
     bool wants_reply = false;  // it has pushed
@@ -62,11 +64,11 @@ class ServerShard {
   void make_buffers();  // after context.admit has allowed it
   ServerCommand receive_command();
   ServerCommand serve_pushes();
-  void await_command(std::size_t worker);
+  void await(std::size_t worker, bool gradient);
   void take_push(std::size_t worker);
   void take_push_of(std::int64_t step, std::size_t worker);
-  void receive_gradient(std::size_t worker, const comm::Elements& gradient);
   void reply(std::size_t worker);
+  const float* mean_of(std::span<const float* const> pushes);
   void update(const float* gradient);
   void handle_push();
   void receive_gradients();

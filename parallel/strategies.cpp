@@ -151,14 +151,19 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
   if (traits.has_servers && config.servers < 1) {
     throw ConfigError(fmt::format("strategy {} needs at least 1 server (--servers)", traits.name));
   }
-  if (config.serves_one_by_one() && config.ps_update == PsUpdate::worker) {
-    throw ConfigError(fmt::format(
-        "{} --ps-update=worker: a late worker can pull only parameters; use --ps-update=server",
-        config.max_staleness > 0 ? "--ps-mode=async" : "--backup-workers"));
+  const char* const clash =
+      config.ps_update == PsUpdate::worker
+          ? "--ps-update=worker: a late worker can pull only parameters; use --ps-update=server"
+      : config.sync_batch_norm
+          ? "--sync-batch-norm: workers would wait for each other's statistics; leave one out"
+          : nullptr;
+  if (config.serves_one_by_one() && clash != nullptr) {
+    const char* const mode = config.max_staleness > 0 ? "--ps-mode=async" : "--backup-workers";
+    throw ConfigError(fmt::format("{} {}", mode, clash));
   }
   if (config.backup_workers >= config.replicas) {
-    throw ConfigError(fmt::format("--backup-workers={}: {} devices leave no gradient to take",
-                                  config.backup_workers, config.replicas));
+    throw ConfigError(fmt::format("--gpus={} --backup-workers={}: no gradient is left to take",
+                                  config.replicas, config.backup_workers));
   }
   if (config.accumulation_steps < 1) throw ConfigError("a step has at least 1 pass");
   const int ranks_per_process = traits.groups_ranks ? config.devices_per_process : 1;

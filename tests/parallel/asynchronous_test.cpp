@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -26,7 +27,9 @@ namespace {
 
 using comm::Start;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::Pair;
+using testing::ThrowsMessage;
 
 constexpr std::size_t kCount = 16;  // parameters, all of one server
 constexpr comm::CallOptions kHere{.after = nullptr, .start = Start::deferred};
@@ -59,12 +62,15 @@ class Worker {
     std::vector<float> all(kCount, value);
     world_.send({all.data(), kCount}, server(), kHere).synchronize();
   }
-  void push(float gradient) {
+  void send_gradient(float gradient) {
     std::vector<float> all(kCount, gradient);
-    command(ServerCommand::push);
     world_.send({all.data(), kCount}, server(), kHere).synchronize();
     pulled_.assign(kCount, 0);
     pull_ = world_.recv({pulled_.data(), kCount}, server(), kHere);
+  }
+  void push(float gradient) {
+    command(ServerCommand::push);
+    send_gradient(gradient);
   }
   float pull() {
     pull_.synchronize();
@@ -72,11 +78,11 @@ class Worker {
   }
   // With backup workers: a push of a step, whose answer says which step comes next.
   void push_of(std::int64_t step, float gradient) {
-    std::vector<float> all(kCount, gradient);
+    command_push_of(step);
+    send_gradient(gradient);
+  }
+  void command_push_of(std::int64_t step) {
     command(static_cast<ServerCommand>((step << kStepBit) + 1));
-    world_.send({all.data(), kCount}, server(), kHere).synchronize();
-    pulled_.assign(kCount, 0);
-    pull_ = world_.recv({pulled_.data(), kCount}, server(), kHere);
   }
   std::int64_t next_step() {
     world_.recv({&command_, 1, DataType::int64}, server(), kHere).synchronize();
@@ -178,6 +184,44 @@ TEST(AsynchronousServer, CountsTheUpdatesByOthersSinceThePull) {
               ElementsAre(Pair(0, 3), Pair(1, 1), Pair(2, 1), Pair(3, 1), Pair(4, 1)));
 }
 
+// By the rules of optimizer.h, one update a step by the mean of equal gradients.
+float synchronous_weight(const ops::OptimizerOptions& by, const std::vector<float>& gradients) {
+  double weight = 10, m = 0, v = 0, power1 = 1, power2 = 1;
+  for (const double g : gradients) {
+    if (!by.is_adaptive()) {
+      m = by.momentum * m + g;
+      weight -= by.lr * (by.nesterov ? g + by.momentum * m : m);
+      continue;
+    }
+    m = by.beta1 * m + (1 - by.beta1) * g;
+    v = by.beta2 * v + (1 - by.beta2) * g * g;
+    weight -= by.lr * (m / (1 - (power1 *= by.beta1))) / std::sqrt(v / (1 - (power2 *= by.beta2)));
+  }
+  return static_cast<float>(weight);
+}
+
+// What each push of three workers moves adds up to what one update by their mean would.
+TEST(AsynchronousServer, MovesTheWeightsAsFarAsTheMeanWould) {
+  std::vector<float> gradients(15, 1.0F);
+  gradients.resize(35, -0.5F);  // what is kept of the gradients before matters
+  for (const ops::OptimizerOptions& optimizer :
+       {ops::OptimizerOptions{.lr = 0.01, .momentum = 0},
+        ops::OptimizerOptions{.lr = 0.01, .momentum = 0.9},
+        ops::OptimizerOptions{.lr = 0.01, .momentum = 0.9, .nesterov = true},
+        ops::OptimizerOptions{.kind = ops::OptimizerKind::adam, .lr = 0.01}}) {
+    StrategyConfig config = served(3, 9);
+    config.optimizer = optimizer;
+    serve(config, [&](std::vector<Worker>& workers) {
+      float weight = 0;
+      for (const float gradient : gradients) {
+        for (Worker& worker : workers) weight = worker.step(gradient);
+      }
+      const float exact = 10 - synchronous_weight(optimizer, gradients);
+      EXPECT_NEAR((10 - weight) / exact, 1, 0.05) << ops::to_string(optimizer.kind) << exact;
+    });
+  }
+}
+
 TEST(AsynchronousServer, LetsNoWorkerGetFurtherAheadThanTheBound) {
   serve(served(3, 2), [](std::vector<Worker>& workers) {
     workers[0].step(1);
@@ -194,6 +238,30 @@ TEST(AsynchronousServer, LetsNoWorkerGetFurtherAheadThanTheBound) {
     workers[2].step(1);
     workers[0].pull();
   });
+}
+
+TEST(AsynchronousServer, AnswersOthersWhileAWorkersGradientIsUnderWay) {
+  serve(served(2, 9), [](std::vector<Worker>& workers) {
+    workers[0].command(ServerCommand::push);
+    EXPECT_EQ(workers[1].step(2), 9);
+    EXPECT_EQ(workers[1].step(2), 8);
+    workers[0].send_gradient(4);
+    EXPECT_EQ(workers[0].pull(), 6);
+  });
+}
+
+TEST(BackupWorkers, AreNotWaitedForWhileTheirGradientsAreUnderWay) {
+  const ServedPushes pushes = serve(served(2, 0, 1), [](std::vector<Worker>& workers) {
+    workers[0].command_push_of(0);
+    workers[1].push_of(0, 2);
+    EXPECT_EQ(workers[1].pull(), 8);
+    EXPECT_EQ(workers[1].next_step(), 1);
+    workers[0].send_gradient(5);
+    EXPECT_EQ(workers[0].pull(), 8);
+    EXPECT_EQ(workers[0].next_step(), 1);
+  });
+  EXPECT_EQ(pushes.updates, 1);
+  EXPECT_EQ(pushes.dropped, 1);
 }
 
 TEST(AsynchronousServer, WaitsForAllWorkersBeforeItSendsTheWeights) {
@@ -272,8 +340,13 @@ TEST(BackupWorkers, EndWithTheWeightsOfAll) {
   EXPECT_TRUE(are_equal(result.weights[0], result.weights[1]));
   EXPECT_TRUE(are_equal(result.weights[0], result.weights[2]));
   EXPECT_EQ(outcome_of(config), Outcome::approximate);
+  const auto plan = [&] { plan_strategy(config); };
+  config.sync_batch_norm = true;
+  EXPECT_THAT(plan, ThrowsMessage<ConfigError>(HasSubstr("--backup-workers --sync-batch-norm")));
+  config.sync_batch_norm = false;
+  EXPECT_NO_THROW(plan_strategy(config));
   config.backup_workers = 3;
-  EXPECT_THROW(plan_strategy(config), ConfigError);
+  EXPECT_THAT(plan, ThrowsMessage<ConfigError>(HasSubstr("--gpus=3 --backup-workers=3")));
 }
 
 TEST(AsynchronousTraining, IsApproximateUnlessItsBoundIsZero) {
