@@ -61,8 +61,9 @@ ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& repor
       return drawing(report::accuracy_chart(reports, axis), pictures::accuracy_picture);
     case ChartKind::busy:
       return drawing(report::busy_chart(reports), pictures::stacked_picture);
-    case ChartKind::bandwidth:
     case ChartKind::staleness:
+      return drawing(report::staleness_chart(reports), pictures::stacked_picture);
+    case ChartKind::bandwidth:
       break;
   }
   return drawing(report::bandwidth_chart(reports), pictures::bandwidth_picture);

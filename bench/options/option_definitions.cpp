@@ -217,8 +217,8 @@ Definitions strategy_options() {
       {"ps-mode", kPerRun | kBare, "", &Options::ps_modes, one_of({"sync", "async"}),
        "ps: sync: a server updates by the mean of all workers' gradients. async: by each gradient "
        "as it comes, and answers that worker at once."},
-      {"max-staleness", kPerRun | kBare, "K,...", &Options::max_stalenesses, between(0, kMostSteps),
-       "ps, async: a worker that is K steps ahead of the slowest waits. 0 is sync."},
+      {"max-staleness", kPerRun | kBare, "K,...", &Options::max_stalenesses, between(0, 1e9),
+       "ps, async: a worker that is more than K steps ahead of the slowest waits. 0 is sync."},
       {"backup-workers", kPerRun | kBare, "B,...", &Options::backup_workers,
        between(0, kMostDevices),
        "ps, sync: take the first gradients of each step, and drop those of the last B workers."},

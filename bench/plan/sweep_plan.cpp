@@ -100,10 +100,12 @@ SweepAxis axis(const char* option, const char* setting, Heeded heeded,
 
 // The axis of what only some strategies do: others have the default, whatever is listed.
 template <auto kList, auto kValue>
-SweepAxis special_axis(const char* option, const char* setting, Heeded heeded) {
+SweepAxis special_axis(const char* option, const char* setting, Heeded heeded,
+                       const char* needs = "") {
   const auto take_default = [](RunCell& cell, const Options&) { cell.*kValue = RunCell{}.*kValue; };
   SweepAxis made = axis<kList, kValue>(option, setting, heeded, take_default);
   made.refuses_alone = true;
+  made.needs = needs;
   return made;
 }
 
@@ -136,10 +138,10 @@ std::vector<SweepAxis> make_axes() {
                                                           averages_weights),
       axis<&O::ps_updates, &C::ps_update>("ps-update", "ps_update", has_servers),
       special_axis<&O::ps_modes, &C::ps_mode>("ps-mode", "ps_mode", has_servers),
-      special_axis<&O::max_stalenesses, &C::max_staleness>("max-staleness", "max_staleness",
-                                                           is_asynchronous),
-      special_axis<&O::backup_workers, &C::backup_workers>("backup-workers", "backup_workers",
-                                                           is_synchronous),
+      special_axis<&O::max_stalenesses, &C::max_staleness>(
+          "max-staleness", "max_staleness", is_asynchronous, " needs --ps-mode=async"),
+      special_axis<&O::backup_workers, &C::backup_workers>(
+          "backup-workers", "backup_workers", is_synchronous, " does not go with --ps-mode=async"),
       axis<&O::cuda_graphs, &C::cuda_graph>("cuda-graph", "cuda_graph", has_cuda_graphs,
                                             ignore_cuda_graph),
       axis<&O::overlaps, &C::overlap>("overlap", "overlap", overlaps)};
@@ -288,8 +290,11 @@ void check_axes(const Options& options) {
         RunCell cell;
         axis.take(cell, entry, i);
         if (axis.text(cell) == axis.text({})) continue;
-        throw ConfigError(fmt::format("--{}={}: no run of --strategy={} has a use for it",
-                                      axis.option, axis.text(cell), fmt::join(strategies, ",")));
+        std::string why = std::ranges::any_of(cells, has_servers) ? axis.needs : "";
+        if (why.empty())
+          why =
+              fmt::format(": no run of --strategy={} has a use for it", fmt::join(strategies, ","));
+        throw ConfigError(fmt::format("--{}={}{}", axis.option, axis.text(cell), why));
       }
     }
   }

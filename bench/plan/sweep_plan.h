@@ -62,6 +62,7 @@ struct SweepAxis {
   std::string (*text)(const RunCell&);  // the value
   // A value that is not the default and that no strategy uses is refused (check_axes).
   bool refuses_alone = false;
+  std::string needs;  // beside a strategy with servers; in words
 };
 // In the order in which they multiply: the last axis varies fastest.
 std::span<const SweepAxis> sweep_axes();

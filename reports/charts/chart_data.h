@@ -35,10 +35,10 @@ enum class ChartKind : std::uint8_t {
   bandwidth,
   staleness
 };
-// Those of `ddpbench chart`; the page has staleness, too.
 inline constexpr std::array kChartKinds = {
-    ChartKind::scaling, ChartKind::breakdown, ChartKind::memory, ChartKind::steps,
-    ChartKind::buckets, ChartKind::accuracy,  ChartKind::busy,   ChartKind::bandwidth};
+    ChartKind::scaling, ChartKind::breakdown, ChartKind::memory,
+    ChartKind::steps,   ChartKind::buckets,   ChartKind::accuracy,
+    ChartKind::busy,    ChartKind::bandwidth, ChartKind::staleness};
 std::string_view to_string(ChartKind kind);
 std::optional<ChartKind> chart_kind(std::string_view word);
 

@@ -143,7 +143,7 @@ ChartCaption caption_of(std::span<const RunRow> runs, const std::string& what) {
 }  // namespace
 
 std::string_view to_string(ChartKind kind) {
-  constexpr std::array<std::string_view, kChartKinds.size() + 1> kWords = {
+  constexpr std::array<std::string_view, kChartKinds.size()> kWords = {
       "scaling",  "breakdown", "memory",    "steps",    "buckets",
       "accuracy", "busy",      "bandwidth", "staleness"};
   return kWords.at(static_cast<std::size_t>(kind));

@@ -378,8 +378,9 @@ const std::vector<Column>& run_columns() {
       column("dropped", "dropped", "pushes", "ps with backup workers: gradients that came too late",
              "pushes_dropped", figure<pushes<&PushSection::dropped>>, 0, kPlain),
       column("staleness", "stale", "median",
-             "ps, async: updates by others that the weights of a gradient lacked", "staleness_p50",
-             figure<pushes<&PushSection::staleness_p50>>, kForSome, kPlain),
+             "ps, async: updates by others that the weights of a gradient lacked; for N workers "
+             "that may be K steps ahead, at most (N - 1)(2K + 1)",
+             "staleness_p50", figure<pushes<&PushSection::staleness_p50>>, kForSome, kPlain),
       column("staleness-p95", "stale", "p95", "the same, 95 %", "staleness_p95",
              figure<pushes<&PushSection::staleness_p95>>, 0, kPlain),
       column("repetitions", "", "reps", "repetitions of the setting", "repetitions", repetitions,

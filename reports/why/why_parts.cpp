@@ -262,7 +262,8 @@ void close_sum(StepParts& parts) {
 StepParts split_step(const Run& run, const Decomposition& result, double least_wait_s) {
   const RankTimes& rank = result.rank;
   StepParts parts;
-  parts.step_s = run.step.time_s->median;
+  // Workers that are served one by one do not wait for the slowest: these are a worker's own.
+  parts.step_s = run.pushes ? rank.step_s : run.step.time_s->median;
   split_compute(result, parts);
   parts.comm_exposed_s = rank.comm_exposed_s;
   parts.sync_batch_norm_s = std::min(rank.sync_s, result.least_sync_s);

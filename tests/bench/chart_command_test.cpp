@@ -158,6 +158,15 @@ TEST_F(ChartCommand, DrawsCollectivesAndRunsApart) {
               HasSubstr("sample.json holds no collectives"));
 }
 
+TEST_F(ChartCommand, DrawsTheStalenessOfPushes) {
+  Report report = report::test::sample_report();
+  EXPECT_THAT(refused({sample_, "--kind=staleness"}), HasSubstr("do not apply pushes one by one"));
+  report.runs[2].pushes = report::PushSection{.pushes_by_staleness = {{"0", 1}, {"1", 3}}};
+  const std::string picture = directory_.path() + "/stale.svg";
+  chart({write("stale.json", report), "--kind=staleness", "-o", picture});
+  EXPECT_THAT(file_text(picture), HasSubstr("Staleness"));
+}
+
 TEST_F(ChartCommand, TakesATitle) {
   const std::string text = chart({sample_, "--title=Figure 3: throughput"});
   EXPECT_THAT(text, ::testing::StartsWith("Figure 3: throughput\n"));

@@ -141,9 +141,11 @@ TEST(Matrix, RefusesAValueOfASpecialOptionThatNoRunUses) {
   EXPECT_EQ(refusal_of({"--strategy=ddp", "--gpus=2", "--ps-mode=async"}),
             "--ps-mode=async: no run of --strategy=ddp has a use for it");
   EXPECT_EQ(refusal_of({"--strategy=ps", "--gpus=2", "--max-staleness=2"}),
-            "--max-staleness=2: no run of --strategy=ps has a use for it");
+            "--max-staleness=2 needs --ps-mode=async");
+  EXPECT_EQ(refusal_of({"--strategy=ddp", "--gpus=2", "--max-staleness=2"}),
+            "--max-staleness=2: no run of --strategy=ddp has a use for it");
   EXPECT_EQ(refusal_of({"--strategy=ps", "--gpus=3", "--ps-mode=async", "--backup-workers=1"}),
-            "--backup-workers=1: no run of --strategy=ps has a use for it");
+            "--backup-workers=1 does not go with --ps-mode=async");
   EXPECT_EQ(refusal_of({"--strategy=zero1,ps", "--sync-every=4"}),
             "--sync-every=4: no run of --strategy=ps,zero1 has a use for it");
   // It has no effect on one device, in one pass, or before a launcher says how many ranks there

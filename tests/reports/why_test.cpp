@@ -360,6 +360,19 @@ TEST(Why, TellsASlowWorkerFromASlowServer) {
   EXPECT_NEAR(*part_of(verdict, "straggler_wait_s").seconds.value, 8 * kMs, kRounding);
 }
 
+// No rank waits for the slowest: a step of them all is as long as none's.
+TEST(Why, SplitsTheStepOfOneWorkerOfAsynchronousServers) {
+  const Step fast = {.wait = 2, .wait_exposed = 2};
+  report::Run run = make_run("ps", {fast, {.backward = 200}});
+  run.servers = 1;
+  run.pushes = report::PushSection{.updates = 10};
+  const double fast_s = *run.devices[0].step_time_median_s.value;
+  run.step.time_s->median = 5 * fast_s;
+  const Verdict verdict = verdict_of(run);
+  EXPECT_NEAR(verdict.step_s, fast_s, kRounding);
+  EXPECT_LT(*part_of(verdict, "straggler_wait_s").seconds.value, 2.1 * kMs);
+}
+
 TEST(Why, FindsComputeThatOverlapSlows) {
   const Step step = {.backward = 17, .comm = 9, .exposed = 0.2};
   const Verdict verdict = verdict_of(make_run("ddp", {step, step}));
