@@ -90,6 +90,7 @@ class Replicated final : public Strategy {
     server_->serve();
   }
   ServedPushes served_pushes() const override { return server_->served(); }
+  bool skipped() const override { return skipped_; }
 
   void reset() override {
     replica_->reset();

@@ -82,6 +82,10 @@ struct StrategyConfig {
   int backup_workers = 0;
   // ps: whether a server serves each worker as it comes. Then the result is approximate.
   bool serves_one_by_one() const { return max_staleness > 0 || backup_workers > 0; }
+  // ps: how often a server receives gradients in a step.
+  std::uint32_t server_rounds() const {
+    return serves_one_by_one() ? static_cast<std::uint32_t>(replicas) : 1;
+  }
   PlantedFaults faults;
 };
 
@@ -177,6 +181,8 @@ class Strategy {
   // Serves until all workers have said goodbye. REQUIRES: a server.
   virtual void serve() { throw InternalError("this strategy has no servers"); }
   virtual ServedPushes served_pushes() const { return {}; }
+  // Whether the last step's update was done without this rank, which computed nothing.
+  virtual bool skipped() const { return false; }
   // Sets all state back to step 0: weights, optimizer state, totals. Collective.
   virtual void reset() = 0;
   // Sets parameters, also those on servers, and state by `assign`, which is called with the graph

@@ -272,7 +272,7 @@ void ServerTrace::begin(Phase phase, Stream& stream) {
   if (phase == Phase::push && round_ <= rounds_ && ++round_ > rounds_) publish();
   if (!is_kept()) return;
   open_ = marks_.begin(launch::TraceRecord::Kind::phase, static_cast<std::size_t>(phase), stream);
-  marks_[open_].round = round_ - 1;
+  marks_[open_].step = (round_ - 1) / of_step_;
 }
 
 void ServerTrace::end(Phase phase, Stream& stream) {
@@ -284,7 +284,7 @@ void ServerTrace::publish() {
     if (!mark.begin->reached() || !mark.end->reached()) continue;
     const double begin_s = mark.begin->time_s(), end_s = mark.end->time_s();
     if (end_s < begin_s) continue;  // it was not ended: the event is that of an earlier mark
-    writer_.append(launch::TraceRecord{.step = mark.round,
+    writer_.append(launch::TraceRecord{.step = mark.step,
                                        .kind = mark.kind,
                                        .which = mark.which,
                                        .replica = start_,

@@ -94,7 +94,7 @@ class DeviceMarks {
   struct Mark {
     launch::TraceRecord::Kind kind = launch::TraceRecord::Kind::phase;
     std::uint32_t which = 0;  // as in a TraceRecord
-    std::uint32_t round = 0;  // of a server
+    std::uint32_t step = 0;   // of a server
     std::unique_ptr<Event> begin, end;
   };
   explicit DeviceMarks(Device& device) : device_(device) {}
@@ -181,24 +181,24 @@ class ReplicaRecorder final : public PhaseObserver, public nn::LayerObserver {
 // its records counts.
 class ServerTrace final : public PhaseObserver {
  public:
-  // Keeps the phases of `rounds` rounds, each of which begins with Phase::push. `device` and
-  // `writer` outlive this.
-  ServerTrace(Device& device, launch::RankWriter& writer, std::uint32_t rounds)
-      : writer_(writer), rounds_(rounds), marks_(device) {}
+  // Keeps the phases of `steps` steps, of so many rounds each, which begin with Phase::push.
+  // `device` and `writer` outlive this.
+  ServerTrace(Device& device, launch::RankWriter& writer, std::uint32_t steps, std::uint32_t rounds)
+      : writer_(writer), of_step_(rounds), rounds_(steps * rounds), marks_(device) {}
 
   // Between two rounds the server waits for its stream.
   void begin(Phase phase, Stream& stream) override;
   void end(Phase phase, Stream& stream) override;
   void bucket(const BucketTimes&) override {}
-  // Appends what is kept and done: records with the round as their step, and the number of the
-  // start as their replica. To be called when the server has ended, too.
+  // Appends what is kept and done: records with their step, and the number of the start as their
+  // replica. To be called when the server has ended, too.
   void publish();
 
  private:
   bool is_kept() const { return round_ > 0 && round_ <= rounds_; }
 
   launch::RankWriter& writer_;
-  const std::uint32_t rounds_;
+  const std::uint32_t of_step_, rounds_;
   DeviceMarks marks_;
   std::size_t open_ = 0;
   std::uint32_t start_ = 0, round_ = 0;  // rounds begun since the last start

@@ -79,8 +79,9 @@ void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   for (ReplicaRecorder& replica : replicas_) replica.begin_step(observing_, observing_ && traced);
 }
 
-void StepRecorder::end_step(const std::function<void()>& report) {
+void StepRecorder::end_step(const std::function<void()>& report, bool skipped) {
   Pending& step = pending_[(oldest_ + queued_) % pending_.size()];
+  step.record.skipped = skipped ? 1 : 0;
   stream_->record(*step.end);
   ++queued_;
   ++total_step_;
@@ -154,7 +155,7 @@ void StepRecorder::take_times(Pending& step) {
   step.record.begin_s = std::max(step.asked_s, last_end_s_);
   step.record.end_s = std::max(step.end->time_s(), step.record.begin_s);
   last_end_s_ = step.record.end_s;
-  last_step_s_ = step.record.end_s - step.record.begin_s;
+  if (step.record.skipped == 0) last_step_s_ = step.record.end_s - step.record.begin_s;
 }
 
 // A transfer begins when the last replica has come to it: until then it is waiting.

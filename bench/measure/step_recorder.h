@@ -72,7 +72,7 @@ class StepRecorder {
   // Enclose each step. Only `timed` steps are appended to the channel.
   void begin_step(std::uint32_t epoch, bool timed);
   // `report` tells the first replica's observer the step's buckets, after the step is done.
-  void end_step(const std::function<void()>& report = {});
+  void end_step(const std::function<void()>& report = {}, bool skipped = false);
   // Waits for the steps in flight and records them. Call it after each epoch.
   void finish_steps();
   // Chooses N from the warm-up's steps; call it between warm-up and training.

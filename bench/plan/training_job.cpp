@@ -242,7 +242,8 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.outer_lr = job.cell.outer_lr;
   config.outer_momentum = job.cell.outer_momentum;
   config.ps_update = job.cell.ps_update == "worker" ? PsUpdate::worker : PsUpdate::server;
-  if (job.cell.ps_mode == "async") config.max_staleness = job.cell.max_staleness;
+  const bool lags = job.cell.ps_mode == "async" && job.cell.world_size > 1;  // behind others
+  if (lags) config.max_staleness = job.cell.max_staleness;
   config.backup_workers = job.cell.backup_workers;
   if (!job.is_reference()) {
     config.comm_hook = job.cell.comm_hook;

@@ -115,7 +115,9 @@ void RankTrainer::make_recorder() {
   Device& device = *devices_.devices[0];
   const bool traced = !job_.options.trace_path.empty() && !job_.is_reference();
   const auto trace_steps = traced ? static_cast<std::uint32_t>(job_.options.trace_steps) : 0U;
-  if (is_server() && traced) server_trace_.emplace(device, writer_, trace_steps);
+  if (is_server() && traced) {
+    server_trace_.emplace(device, writer_, trace_steps, strategy_config(job_).server_rounds());
+  }
   // What the reference computes is not timed.
   InterpreterLock* interpreter = inputs_.interpreter;
   if (job_.options.emulate_gil_us <= 0 || job_.is_reference()) {
@@ -262,7 +264,7 @@ void RankTrainer::take_step(bool timed, int epoch, std::int64_t cycle_step) {
     count_traffic();
   }
   source_->consumed(stream);
-  recorder_->end_step([this] { strategy_->report(recorder_->replica()); });
+  recorder_->end_step([this] { strategy_->report(recorder_->replica()); }, strategy_->skipped());
 }
 
 // The batch of a pass, which comes from the source when it is asked for first.

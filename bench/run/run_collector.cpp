@@ -24,6 +24,10 @@ struct CollectedRun : RunRecords {
   std::vector<std::size_t> heard = {};
   std::vector<std::vector<launch::StepRecord>> cycles = {};  // [worker] of its steps
 
+  // Of so many samples, those whose gradients are not dropped.
+  std::int64_t kept(std::int64_t samples) const {
+    return samples * (job.cell.world_size - job.cell.backup_workers) / job.cell.world_size;
+  }
   std::vector<std::span<const launch::StepRecord>> heard_cycles() const {
     std::vector<std::span<const launch::StepRecord>> found;
     for (const std::size_t r : heard) found.emplace_back(cycles[r]);
@@ -53,12 +57,13 @@ void fill_warmup(const CollectedRun& all, report::Run& run) {
 }
 
 void fill_steps(const CollectedRun& all, report::Run& run) {
+  const StrategyConfig config = strategy_config(all.job);
   std::vector<std::vector<double>> ranks;
   for (const auto& steps : all.heard_cycles()) ranks.push_back(step_times(steps));
   fill_warmup(all, run);
   std::vector<double>& steps_s = run.step.samples_s = report::slowest_rank_per_step(ranks);
-  const bool waits = !strategy_config(all.job).serves_one_by_one();  // for the slowest in each step
-  for (std::size_t i = 0; !waits && i < steps_s.size(); ++i) {
+  if (config.backup_workers > 0) steps_s = update_intervals(all.heard_cycles());
+  for (std::size_t i = 0; config.max_staleness > 0 && i < steps_s.size(); ++i) {
     steps_s[i] = 0;
     for (const auto& rank : ranks) steps_s[i] += rank[i] / static_cast<double>(ranks.size());
   }
@@ -69,7 +74,8 @@ void fill_steps(const CollectedRun& all, report::Run& run) {
     return;
   }
   run.step.time_s = report::summarize(run.step.samples_s);
-  const double rate = static_cast<double>(run.global_batch_size) / run.step.time_s->median;
+  const auto samples = static_cast<double>(all.kept(run.global_batch_size));
+  const double rate = samples / run.step.time_s->median;
   run.samples_per_s = report::Figure::of(rate);
   run.samples_per_s_per_device = report::Figure::of(rate / run.world_size);
 }
@@ -92,8 +98,12 @@ void fill_course(const CollectedRun& all, report::Run& run) {
   run.phases = phase_figures(all.heard_cycles(), all.wait_bound_s);
   note_server_update(all.job, run.phases);
   run.epochs = epoch_rows(heard);
+  for (report::EpochRow& row : run.epochs) {
+    row.samples = all.kept(row.samples);
+    row.samples_per_s = static_cast<double>(row.samples) / row.time_s;
+  }
   run.evaluation = evaluation_alone(heard);
-  run.progress = progress_points(ranks, run.epochs, run.global_batch_size);
+  run.progress = progress_points(ranks, run.epochs, all.kept(run.global_batch_size));
   if (!run.progress.empty()) return;
   run.progress_reason = !all.job.options.observe           ? "observing is off"
                         : run.status == report::Status::ok ? "fewer steps than lie between points"
@@ -266,7 +276,7 @@ static void fill_traffic(const CollectedRun& all, report::Run& run) {
 }
 
 // Where servers serve workers one by one, no step of all tells how fast samples are processed: the
-// epochs do. Gradients that are dropped do not count.
+// epochs do.
 static void fill_pushes(const CollectedRun& all, report::Run& run) {
   const StrategyConfig config = strategy_config(all.job);
   if (!config.serves_one_by_one() || run.epochs.empty()) return;
@@ -275,8 +285,7 @@ static void fill_pushes(const CollectedRun& all, report::Run& run) {
     samples += static_cast<double>(epoch.samples);
     time_s += epoch.time_s;
   }
-  const double rate = samples / time_s / config.replicas;
-  run.samples_per_s = report::Figure::of(rate * (config.replicas - config.backup_workers));
+  run.samples_per_s = report::Figure::of(samples / time_s);
   run.samples_per_s_per_device = report::Figure::of(*run.samples_per_s.value / config.replicas);
   const ServedPushes& served = all.results.at(static_cast<std::size_t>(config.replicas)).pushes;
   if (served.updates == 0) return;  // it ended early

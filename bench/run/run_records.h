@@ -105,11 +105,16 @@ std::map<std::string, report::Figure> replica_figures(
     std::span<const launch::ReplicaRecord> records, std::size_t replica);
 
 // Each `cycle` consecutive steps of an epoch as one that lasts their mean, which begins with the
-// first; one that is not whole is left out. So figures have the steps that communicate in them.
+// first; one that is not whole is left out, and so are skipped steps. So figures have the steps
+// that communicate in them.
 std::vector<launch::StepRecord> whole_cycles(std::span<const launch::StepRecord> steps, int cycle);
 
 // The seconds of each step.
 std::vector<double> step_times(std::span<const launch::StepRecord> steps);
+
+// The seconds between updates, where a step is done when the first of `ranks` ends it; from the
+// earliest begin to the first update of an epoch. `ranks` lack the steps that they skipped.
+std::vector<double> update_intervals(std::span<const std::span<const launch::StepRecord>> ranks);
 
 // One row per bucket: medians over the timed steps of one rank, in seconds from the step's begin.
 // Buckets of steps that were not recorded are left out. `clock_bound_s` as above.

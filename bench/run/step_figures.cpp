@@ -218,7 +218,7 @@ std::vector<launch::StepRecord> whole_cycles(std::span<const launch::StepRecord>
   const auto length = static_cast<std::size_t>(cycle);
   for (std::size_t i = 0; i + length <= steps.size();) {
     const auto part = steps.subspan(i, length);
-    if (part.back().epoch != part[0].epoch) {
+    if (part.back().epoch != part[0].epoch || part[0].skipped != 0) {
       ++i;
       continue;
     }
@@ -253,6 +253,25 @@ std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
   times.reserve(steps.size());
   for (const auto& step : steps) times.push_back(step.end_s - step.begin_s);
   return times;
+}
+
+std::vector<double> update_intervals(Ranks ranks) {
+  std::map<std::uint32_t, launch::StepRecord> updates;  // what comes first of each step
+  for (const auto& steps : ranks) {
+    for (const launch::StepRecord& step : steps) {
+      launch::StepRecord& first = updates.try_emplace(step.step, step).first->second;
+      first.begin_s = std::min(first.begin_s, step.begin_s);
+      first.end_s = std::min(first.end_s, step.end_s);
+    }
+  }
+  std::vector<double> intervals;
+  launch::StepRecord before{.epoch = UINT32_MAX};
+  for (const auto& [number, update] : updates) {
+    const double from_s = before.epoch == update.epoch ? before.end_s : update.begin_s;
+    intervals.push_back(std::max(0.0, update.end_s - from_s));
+    before = update;
+  }
+  return intervals;
 }
 
 std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord> records,

@@ -53,6 +53,7 @@ struct StepRecord {
   double comm_wait_exposed_s = 0;             // part of it without compute or transfer beside it
   std::uint32_t phases_observed = 0;          // bit_of each phase that it had; 0 when not observed
   std::uint32_t waits_untold = 0;             // 1 when comm_s includes waiting that is not known
+  std::uint32_t skipped = 0;                  // 1 when its update was done without this rank
   double backward_end_s = 0;                  // 0 when not observed
   double interpreter_wait_s = 0;              // --emulate-gil: for the lock; in no phase_s
 };

@@ -66,6 +66,27 @@ TEST(WholeCycles, LastTheMeanOfTheirStepsAndCutOnesAreLeftOut) {
   EXPECT_EQ(step_times(whole_cycles(steps, 1)), step_times(steps));
 }
 
+// Two workers of three make each update; the third is in one of them, and skips those meanwhile.
+TEST(UpdateIntervals, LieBetweenTheFirstEndsOfSteps) {
+  const auto step = [](std::uint32_t number, std::uint32_t epoch, double begin_s, double end_s) {
+    launch::StepRecord record = step_of(number, begin_s);
+    record.epoch = epoch;
+    record.end_s = end_s;
+    return record;
+  };
+  const std::vector<launch::StepRecord> first = {step(0, 0, 1, 2), step(1, 0, 2, 3.5),
+                                                 step(2, 1, 6, 7)};
+  const std::vector<launch::StepRecord> second = {step(0, 0, 1.25, 2.5), step(1, 0, 2.5, 3),
+                                                  step(2, 1, 5.5, 8)};
+  std::vector<launch::StepRecord> slow = {step(0, 0, 1, 3.25), step(1, 0, 3.25, 3.26),
+                                          step(2, 1, 5.75, 9)};
+  slow[1].skipped = 1;
+  const auto took = whole_cycles(slow, 1);
+  EXPECT_EQ(step_times(took), (std::vector{2.25, 3.25}));
+  const std::vector<std::span<const launch::StepRecord>> ranks = {first, second, took};
+  EXPECT_EQ(update_intervals(ranks), (std::vector{1.0, 1.0, 1.5}));
+}
+
 TEST(Arrivals, AreWhereTheLastRankEnters) {
   RankRecords records = late_rank();
   fill_arrivals(records, 2, 0, true);

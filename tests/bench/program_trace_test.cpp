@@ -85,6 +85,20 @@ TEST(Trace, HasTheServersOfPs) {
   }
 }
 
+// A server that serves workers one by one receives each one's gradients by themselves.
+TEST(Trace, HasTheTracedStepsOfAsynchronousServers) {
+  Program program;
+  program.write("lenet.json", kTracedConfig);
+  const auto result =
+      program.run(small_run("ps", {"--trace=trace.json", "--trace-steps=4", "--steps=6",
+                                   "--verify-steps=0", "--ps-mode=async", "--max-staleness=1"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json trace = trace_of(program);
+  EXPECT_THAT(test::trace_problems(trace), IsEmpty());
+  EXPECT_EQ(count_events(trace, 2, "step"), 4);
+  EXPECT_GE(count_events(trace, 2, "phase", "update"), 4 * 2);
+}
+
 TEST(Trace, OfAnInterruptedRunHasWhatWasDone) {
   std::ptrdiff_t steps = 0;
   // Interrupts well past set-up, in the epoch. The time of that depends on the machine's load.

@@ -180,6 +180,7 @@ TEST_F(VerifiedProgram, OfAsynchronousServersTellsDivergenceAndStaleness) {
   for (const json& count : pushes["pushes_by_staleness"]) counted += count.get<std::int64_t>();
   EXPECT_EQ(counted, 3 * 8 * 2);
   EXPECT_LE(pushes["staleness_p50"], pushes["staleness_max"]);
+  EXPECT_LE(pushes["staleness_max"], (3 - 1) * (2 * 3 + 1));
   double samples = 0, time_s = 0;
   for (const json& epoch : run["epochs"]) {
     samples += epoch["samples"].get<double>();
@@ -196,6 +197,14 @@ TEST_F(VerifiedProgram, OfAsynchronousServersEndsWhereOneWorkerIsFarBehind) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
+TEST_F(VerifiedProgram, OfOneAsynchronousWorkerIsThatOfSynchronousOnes) {
+  const auto result = program.run(small_run("ps", {"--gpus=1", "--ps-mode=async"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json run = program.report()["runs"][0];
+  EXPECT_EQ(run["verification"]["status"], "passed");
+  EXPECT_FALSE(run.contains("pushes"));
+}
+
 TEST_F(VerifiedProgram, OfBackupWorkersDropsWhatASlowWorkerPushes) {
   const auto result = program.run(small_run(
       "ps", {"--gpus=3", "--backup-workers=1", "--steps=8", "--inject=slow:rank=1,ms=30"}));
@@ -204,6 +213,18 @@ TEST_F(VerifiedProgram, OfBackupWorkersDropsWhatASlowWorkerPushes) {
   EXPECT_EQ(run["verification"]["status"], "not_applicable");
   EXPECT_EQ(run["pushes"]["updates"], 8);
   EXPECT_GT(run["pushes"]["dropped"], 0);
+  EXPECT_EQ(run["step"]["count"], 8);
+  EXPECT_GE(run["devices"][1]["step_time_median_s"], 0.03);
+  const json& epoch = run["epochs"][0];
+  double updates_s = 0;  // from the first begin to the last update
+  for (const json& interval : run["step"]["samples_s"]) updates_s += interval.get<double>();
+  EXPECT_LE(updates_s, epoch["time_s"].get<double>() * 1.001);
+  const auto samples = run["global_batch_size"].get<std::int64_t>() * 8 * 2 / 3;
+  EXPECT_EQ(epoch["samples"], samples);
+  EXPECT_EQ(run["progress"].back()["samples"], samples);
+  EXPECT_NEAR(
+      epoch["samples_per_s"].get<double>() / run["throughput"]["samples_per_s"].get<double>(), 1,
+      1e-9);
 }
 
 // With `none` it is ddp of today; else the report says how far it goes.

@@ -66,6 +66,18 @@ TEST_F(Recorder, LeavesUntimedStepsOut) {
   EXPECT_NEAR(recorder.last_step_s(), 1, kRounding);
 }
 
+TEST_F(Recorder, MarksASkippedStepAndKeepsTheTimeOfTheOneBefore) {
+  auto recorder = make();
+  for (const bool skipped : {false, true}) {
+    recorder.begin_step(0, true);
+    device.pass(skipped ? 0.001 : 1);
+    recorder.end_step({}, skipped);
+  }
+  EXPECT_EQ(channels.steps(0)[0].skipped, 0u);
+  EXPECT_EQ(channels.steps(0)[1].skipped, 1u);
+  EXPECT_NEAR(recorder.last_step_s(), 1, kRounding);
+}
+
 TEST_F(Recorder, SplitsCommunicationIntoHiddenExposedAndWaiting) {
   auto recorder = make();
   recorder.begin_step(0, true);
