@@ -44,10 +44,10 @@ void refuse_missing_gpus(
 std::string common_backend(const std::vector<std::string>& backends);
 // Returns a name of comm_backends() for `wanted`, which may be "auto".
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus);
-// Throws UnavailableError when threads of one process would share a GPU and the backend does not
-// let them.
 // Refuses a value of --emulate-link that is no link, or that nothing emulates. Throws ConfigError.
 void check_link(const std::string& link, const std::string& backend, const std::string& device);
+// Throws UnavailableError when threads of one process would share a GPU and the backend does not
+// let them.
 void refuse_sharing_threads(std::string_view command, const std::string& backend, bool shared_gpus);
 
 // Decides batches, learning rate and placement of the run of `cell`. Throws ConfigError for options

@@ -120,8 +120,18 @@ std::map<std::int64_t, double> summed_losses(const Run& run) {
   return sums;
 }
 
+}  // namespace
+
+bool has_same_optimizer(const Run& a, const Run& b) {
+  return a.optimizer_name == b.optimizer_name && a.optimizer == b.optimizer &&
+         a.optimizer_choices == b.optimizer_choices;
+}
+
+namespace {
+
 // Both are means over the last quarter of the samples after which both runs tell their loss.
 std::string loss_words(const Run& run, const Run& exact) {
+  if (!has_same_optimizer(run, exact)) return {};
   const std::map<std::int64_t, double> own = summed_losses(run);
   std::map<std::int64_t, double> other = summed_losses(exact);
   std::erase_if(other, [&](const auto& sum) { return !own.contains(sum.first); });
@@ -153,8 +163,9 @@ std::string approximate_words(const Contest& contest, const Standing& standing,
   if (!contest.standings.empty()) {
     const Standing& exact = contest.standings[0];
     const double ratio = standing.samples_per_s / exact.samples_per_s;
-    parts.push_back(fmt::format("{} % {} than exact runs{}", lead_percent(std::abs(ratio - 1)),
-                                ratio < 1 ? "slower" : "faster", sure));
+    parts.push_back(fmt::format("{} % {} than the fastest exact run{}",
+                                lead_percent(std::abs(ratio - 1)), ratio < 1 ? "slower" : "faster",
+                                sure));
     parts.push_back(loss_words(run, *exact.runs[0].run));
   }
   if (const std::optional<double>& apart = run.verification.divergence)

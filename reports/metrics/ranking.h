@@ -38,9 +38,12 @@ struct Contest {
 // work's first run. Points into what `rows` point into.
 std::vector<Contest> contests(std::span<const RunRow> rows);
 
-// "38 % faster than exact runs, loss 1.92 after the same samples (exact 1.83), 4.0 % from the
-// reference": what is known of one of contest.approximate beside the fastest exact one. `sure`
-// comes behind the first part.
+// Whether their losses, and the optimizer's memory, can be compared.
+bool has_same_optimizer(const Run& a, const Run& b);
+
+// "38 % faster than the fastest exact run, loss 1.92 after the same samples (exact 1.83), 4.0 %
+// from the reference": what is known of one of contest.approximate beside the fastest exact one.
+// `sure` comes behind the first part.
 std::string approximate_words(const Contest& contest, const Standing& standing,
                               std::string_view sure = "");
 

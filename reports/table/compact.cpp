@@ -124,12 +124,18 @@ std::set<const Run*> equal_runs(std::span<RunRow> rows) {
   for (const auto& [report, own] : grouped(rows, [](const RunRow& row) { return row.report; })) {
     const std::vector<Contest> all = contests(single_runs(own));
     equal.merge(find_yardstick(all).runs);
-    for (const Contest& contest : all)
+    for (const Contest& contest : all) {
+      const auto is_doubtful = [&](const RunRow& row) {
+        return !row.doubt.empty() && !contest.standings.empty() &&
+               std::ranges::count(contest.standings[0].runs, row.run, &RunRow::run) > 0;
+      };
+      const bool doubtful = std::ranges::any_of(rows, is_doubtful);
       for (const Standing& standing : contest.approximate)
         for (RunRow& row : rows)
           if (std::ranges::count(standing.runs, row.run, &RunRow::run) > 0)
-            row.apart =
-                approximate_words(contest, standing, row.doubt.empty() ? "" : " (disturbed)");
+            row.apart = approximate_words(contest, standing,
+                                          row.doubt.empty() && !doubtful ? "" : " (disturbed)");
+    }
   }
   return equal;
 }

@@ -254,6 +254,7 @@ std::string told_apart(const Settings& work, const Others& others, WorkOf work_i
     words.push_back(run == nullptr || named == setting_table().end() ? value_words(key, value)
                                                                      : setting_words(*named, *run));
   }
+  std::erase(words, "");  // the usual value
   return words.empty() ? "" : fmt::format("{}: ", fmt::join(words, ", "));
 }
 
@@ -282,20 +283,25 @@ std::string fastest_words(const Rivals& rivals, const Standings& ranked) {
                : fmt::format("{}: cannot tell, {} apart", names, apart);
 }
 
+// Of `exact` runs, of which `ranked` are those that nothing disturbed: that changes no memory.
 // `fits` gets the one that is named, if it is one.
-std::string fits_words(const Rivals& rivals, Standings ranked, double device_bytes,
+std::string fits_words(const Rivals& rivals, Standings exact, Standings ranked, double device_bytes,
                        const Standing*& fits) {
-  std::erase_if(ranked, [](const Standing* one) { return memory_of(one) == 0; });
-  if (ranked.empty()) return "no exact run tells what memory it takes";
-  const Standing* const least = *std::ranges::min_element(ranked, {}, memory_of);
-  std::erase_if(ranked, [&](const Standing* one) { return memory_of(one) > device_bytes; });
+  std::erase_if(exact, [](const Standing* one) { return memory_of(one) == 0; });
+  if (exact.empty()) return "No exact run tells what memory it takes";
+  const Standing* const least = *std::ranges::min_element(exact, {}, memory_of);
+  const auto is_too_large = [&](const Standing* one) { return memory_of(one) > device_bytes; };
+  std::erase_if(exact, is_too_large);
+  std::erase_if(ranked, is_too_large);
   const std::string limit = memory_words(device_bytes);
-  if (ranked.empty())
-    return fmt::format("none of the runs fits {} (the least takes {}: {})", limit,
+  if (exact.empty())
+    return fmt::format("No exact run fits {} (the least takes {}: {})", limit,
                        memory_words(memory_of(least)), least->name);
+  if (ranked.empty())
+    return fmt::format("What fits {}: {}, which were disturbed", limit, joined_names(exact));
   const Standings equals = equals_of(rivals, std::move(ranked));
   if (equals.size() == 1) fits = equals[0];
-  return fmt::format("fastest that fits {}: {}, {}{} a device", limit, joined_names(equals),
+  return fmt::format("Fastest that fits {}: {}, {}{} a device", limit, joined_names(equals),
                      equals.size() > 1 ? "up to " : "",
                      memory_words(std::ranges::max(equals | std::views::transform(memory_of))));
 }
@@ -307,32 +313,35 @@ std::string least_memory_words(const Rivals& rivals, const Standings& ranked,
   const double near = std::max(kNear, rivals.yardstick.spread), most = memory_of(ranked[0]);
   const Standing* least = ranked[0];
   for (const Standing* one : ranked) {
+    if (!has_same_optimizer(first_run(*one), first_run(*ranked[0]))) continue;
     const bool is_near = ranked[0]->samples_per_s <= (1 + near) * one->samples_per_s;
     if (is_near && memory_of(one) > 0 && memory_of(one) < memory_of(least)) least = one;
   }
   if (least == ranked[0] || least == said || memory_of(least) > (1 - kClearlyLess) * most)
     return {};
-  return fmt::format("least memory within {:.0f} % of the fastest: {}, {} a device instead of {}",
+  return fmt::format("Least memory within {:.0f} % of the fastest: {}, {} a device instead of {}",
                      100 * near, least->name, memory_words(memory_of(least)), memory_words(most));
 }
 
 std::string fastest_approximate_words(const Rivals& rivals, const Contest& contest) {
   const Standing& best = contest.approximate[0];
   const bool sure = !contest.standings.empty() && disturbance(runs_of(best)).empty() &&
+                    disturbance(runs_of(contest.standings[0])).empty() &&
                     compare_rates(rivals, best, contest.standings[0]) != Order::unknown;
   const std::string words = approximate_words(contest, best, sure ? "" : " (unsure)");
-  return fmt::format("approximate: {}{}{}", best.name, words.empty() ? "" : ", ", words);
+  return fmt::format("Approximate: {}{}{}", best.name, words.empty() ? "" : ", ", words);
 }
 
 std::vector<std::string> choices_of(const Rivals& rivals, const Contest& contest, bool joins,
                                     std::optional<std::uint64_t> device_bytes) {
   std::vector<std::string> lines;
-  Standings ranked = pointers(contest.standings);
+  const Standings exact = pointers(contest.standings);
+  Standings ranked = exact;
   std::erase_if(ranked, [](const Standing* one) { return !disturbance(runs_of(*one)).empty(); });
   const Standing* fits = nullptr;
   if (joins && ranked.size() > 1) lines.push_back(fastest_words(rivals, ranked));
   if (device_bytes)
-    lines.push_back(fits_words(rivals, ranked, static_cast<double>(*device_bytes), fits));
+    lines.push_back(fits_words(rivals, exact, ranked, static_cast<double>(*device_bytes), fits));
   if (!ranked.empty()) lines.push_back(least_memory_words(rivals, ranked, fits));
   if (!contest.approximate.empty()) lines.push_back(fastest_approximate_words(rivals, contest));
   std::erase(lines, "");
@@ -344,7 +353,7 @@ bool is_on_several(const Standing& standing) {
 }
 
 // Adds those of each contest whose fastest `lines` name, or where runs of several works meet; where
-// there are no lines, of those with approximate runs.
+// there are no lines, of those with approximate runs; of all where the memory was asked for.
 void add_choices(std::span<const RunRow> rows, bool one_work, const std::set<const Run*>& named,
                  std::optional<std::uint64_t> device_bytes, std::vector<std::string>& lines) {
   const std::vector<Contest> all = contests(rows);
@@ -352,16 +361,21 @@ void add_choices(std::span<const RunRow> rows, bool one_work, const std::set<con
   const bool none = lines.empty();
   for (const Contest& contest : all) {
     std::set<Settings> works;
-    bool told = none && all.size() + contest.standings.size() > 1 &&
-                std::ranges::any_of(contest.approximate, is_on_several);
+    const auto on_several = [&](const auto& some) {
+      return std::ranges::any_of(some, is_on_several);
+    };
+    const bool asked = device_bytes && (all.size() == 1 || on_several(contest.standings));
+    bool told = asked || (none && all.size() + contest.standings.size() > 1 &&
+                          on_several(contest.approximate));
     for (const Standing& standing : contest.standings | std::views::filter(is_on_several)) {
       works.insert(work_of(standing.runs[0]));
       told = told || named.contains(&first_run(standing));
     }
     if (!told && works.size() < 2) continue;
     for (const std::string& said : choices_of(rivals, contest, works.size() > 1, device_bytes)) {
-      lines.push_back((one_work ? "" : told_apart(contest.work, all, &Contest::work)) + said + ".");
-      lines.back()[0] = static_cast<char>(std::toupper(lines.back()[0]));
+      std::string work = one_work ? "" : told_apart(contest.work, all, &Contest::work);
+      if (!work.empty()) work[0] = static_cast<char>(std::toupper(work[0]));
+      lines.push_back(work + said + ".");
     }
   }
 }

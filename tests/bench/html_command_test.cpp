@@ -58,7 +58,7 @@ TEST_F(HtmlCommand, NamesTheFastestThatFitsTheMemoryOfADevice) {
   program.run({"html", "a.json", "--memory-per-device=16MiB"});
   EXPECT_THAT(
       program.read("a.html"),
-      HasSubstr("<p class=\"lead\">None of the runs fits 16 MiB (the least takes 40 MiB: dp "
+      HasSubstr("<p class=\"lead\">No exact run fits 16 MiB (the least takes 40 MiB: dp "
                 "on 2 devices).</p>"));
 }
 
