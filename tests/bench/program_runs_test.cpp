@@ -149,9 +149,10 @@ TEST_F(ProgramRuns, OfTheLadderAreItsRungsOverBothLinks) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("14 runs checked: all can start."));
   for (const char* rung : {"naive", "flat", "bucketed", "overlapped", "sharded"}) {
-    EXPECT_THAT(result.out,
-                AllOf(HasSubstr(fmt::format("link 1Gbit,50us, label {}:", rung)),
-                      ContainsRegex(fmt::format("(overlap o[nf]+|MiB), label {}:", rung))));
+    EXPECT_THAT(
+        result.out,
+        AllOf(HasSubstr(fmt::format("link 1Gbit,50us, label {}:", rung)),
+              testing::ContainsRegex(fmt::format("(overlap o[nf]+|MiB), label {}:", rung))));
   }
 }
 
