@@ -19,10 +19,11 @@ std::optional<ops::Encoding> encoding_of(const std::string& hook) {
   constexpr std::string_view kTop = "topk:";
   const double percent =
       hook.starts_with(kTop) ? number_in<double>(hook.substr(kTop.size())).value_or(0) : 0;
-  if (!(percent > 0 && percent <= 100)) {
+  constexpr double kLeast = 0.025;  // of runs of 4,096: one value
+  if (!(percent >= kLeast && percent <= 100)) {
     throw ConfigError(fmt::format(
-        "--comm-hook={}: expected none, bf16, fp16, int8 or topk:P with P above 0 to 100 percent",
-        hook));
+        "--comm-hook={}: expected none, bf16, fp16, int8 or topk:P with P from {} to 100 percent",
+        hook, kLeast));
   }
   ops::Encoding largest{Kind::largest};
   const double kept = std::ceil(percent / 100 * static_cast<double>(largest.run()));

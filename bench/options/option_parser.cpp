@@ -170,6 +170,7 @@ Options resolve(const GivenLayers& layers, Command command, const RunEntry* entr
       order, [](const OptionSource* source) { return source->find("strategy") != nullptr; });
   if (command == Command::run && !chosen && (layers.one_run || !options.save_model.empty()))
     options.strategies = {"single"};
+  if (options.emulate_link == "none") options.emulate_link.clear();
   settle_conditions(options, order);
   settle_data(options, order);
   for (std::string& note : set_optimizer_defaults(options, order)) {

@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"NoPass", "--accumulation-steps=0", "expected a whole number from 1"},
         BadValue{"UnknownSync", "--accumulation-sync=once", "last, every"},
         BadValue{"UnknownHook", "--comm-hook=fp8", "expected none, bf16, fp16, int8"},
-        BadValue{"HookThatKeepsNothing", "--comm-hook=topk:0", "P above 0 to 100"},
+        BadValue{"HookThatKeepsNothing", "--comm-hook=topk:0.02", "P from 0.025 to 100"},
         BadValue{"HookThatKeepsTooMuch", "--comm-hook=none,topk:101", "--comm-hook=topk:101"},
         BadValue{"UnknownUpdate", "--ps-update=servers", "Did you mean 'server'?"},
         BadValue{"UnknownMode", "--ps-mode=both", "sync, async"},
@@ -168,6 +168,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"NegativeTimeout", "--timeout=-1", "a number from 0"},
         BadValue{"NoValueAtAll", "--json=", "--json needs a value: --json=PATH"}),
     [](const auto& instance) { return instance.param.name; });
+
+// So an entry of a list of runs can leave out the link of the others.
+TEST(OptionValues, NoEmulatedLinkCanBeAskedFor) {
+  EXPECT_EQ(options_of({"--emulate-link=none"}).emulate_link, "");
+  EXPECT_EQ(options_of({"comm", "--emulate-link=none"}).emulate_link, "");
+}
 
 TEST(OptionValues, EveryStrategyIsComparedWhereNoneIsGiven) {
   const std::vector<std::string> all = {"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd"};
