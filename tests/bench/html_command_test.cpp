@@ -56,10 +56,9 @@ TEST_F(HtmlCommand, WritesAPageAndSaysWhere) {
 
 TEST_F(HtmlCommand, NamesTheFastestThatFitsTheMemoryOfADevice) {
   program.run({"html", "a.json", "--memory-per-device=16MiB"});
-  EXPECT_THAT(
-      program.read("a.html"),
-      HasSubstr("<p class=\"lead\">No exact run fits 16 MiB (the least takes 40 MiB: dp "
-                "on 2 devices).</p>"));
+  EXPECT_THAT(program.read("a.html"),
+              HasSubstr("<p class=\"lead\">No exact run fits 16 MiB (the least takes 40 MiB: dp "
+                        "on 2 devices).</p>"));
 }
 
 TEST_F(HtmlCommand, IsCalledLikeTheFirstReport) {
