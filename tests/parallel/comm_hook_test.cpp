@@ -227,9 +227,9 @@ TEST(CommHook, TellsTheBytesOfItsBuckets) {
 TEST(CommHook, IsRefusedWhereItIsUnknown) {
   EXPECT_FALSE(encoding_of("none"));
   EXPECT_EQ(encoding_of("topk:1")->kept, 41u);
-  EXPECT_EQ(encoding_of("topk:0.001")->kept, 1u);
-  for (const char* const hook : {"fp8", "topk", "topk:", "topk:0", "topk:101", "topk:-1", "topk:x",
-                                 "topk:nan", "powersgd:0", ""}) {
+  EXPECT_EQ(encoding_of("topk:0.025")->kept, 2u);
+  for (const char* const hook : {"fp8", "topk", "topk:", "topk:0", "topk:0.001", "topk:101",
+                                 "topk:-1", "topk:x", "topk:nan", "powersgd:0", ""}) {
     EXPECT_THROW(encoding_of(hook), ConfigError) << hook;
   }
 }
