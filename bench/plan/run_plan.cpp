@@ -12,7 +12,6 @@
 #include "base/math.h"
 #include "base/text.h"
 #include "parallel/comm_backends.h"
-#include "parallel/comm_hook.h"
 #include "parallel/strategies.h"
 #include "reports/data/report_view.h"
 #include "reports/metrics/metrics.h"
@@ -119,7 +118,7 @@ void choose_cycle(TrainingJob& job) {
   if (cycle == 0 && strategy_traits(job.cell.strategy).averages_weights) {
     cycle = static_cast<int>(std::min<std::int64_t>(kDefaultCycle, job.steps_per_epoch));
   }
-  // Of an approximate strategy whole cycles are compared.
+  // What an approximate strategy computes is compared after whole cycles.
   int& steps = job.options.verify_steps;
   steps = round_up(steps, cycle_steps(job));
 }
@@ -309,8 +308,7 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
         run_name(job), job.backend));
   }
   const StrategyTraits& traits = strategy_traits(cell.strategy);
-  if (traits.uses_buckets && !traits.shards_state && cell.world_size > 1 &&
-      !gathers(cell.comm_hook)) {
+  if (all_reduces(cell)) {
     job.all_reduce = all_reduce_name(comm_backend(job.backend), cell.all_reduce, cell.world_size);
   }
   if (traits.one_process) {

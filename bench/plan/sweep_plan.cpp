@@ -33,10 +33,6 @@ bool is_synchronous(const RunCell& cell) { return has_servers(cell) && cell.ps_m
 bool has_buckets(const RunCell& cell) {
   return strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1;
 }
-bool all_reduces(const RunCell& cell) {
-  return has_buckets(cell) && !strategy_traits(cell.strategy).shards_state &&
-         !gathers(cell.comm_hook);
-}
 bool all_reduces_gradients(const RunCell& cell) {
   return has_buckets(cell) && strategy_traits(cell.strategy).all_reduces_gradients();
 }
@@ -225,6 +221,11 @@ std::vector<std::string> entry_words(const RunCell& cell, const Options& options
 
 }  // namespace
 
+bool all_reduces(const RunCell& cell) {
+  return has_buckets(cell) && !strategy_traits(cell.strategy).shards_state &&
+         !gathers(cell.comm_hook);
+}
+
 std::span<const SweepAxis> sweep_axes() {
   static const std::vector<SweepAxis> axes = make_axes();
   return axes;
@@ -278,7 +279,7 @@ void check_axes(const Options& options) {
   for (const Options& entry : entries) {
     strategies.insert(entry.strategies.begin(), entry.strategies.end());
     for (RunCell& cell : span_matrix(entry)) {
-      // With one device or one pass a value has no effect, which misleads nobody.
+      // A value that has no effect with one device or one pass misleads nobody.
       cell.world_size = cell.accumulation_steps = 2;
       cells.push_back(std::move(cell));
     }

@@ -48,6 +48,9 @@ struct RunCell {
   bool operator==(const RunCell&) const = default;
 };
 
+// Whether the run's devices all-reduce gradients or weights: --all-reduce takes effect.
+bool all_reduces(const RunCell& cell);
+
 // An option that may list several values. The axes below are all that a sweep knows of them.
 struct SweepAxis {
   const char* option;   // "batch-size"

@@ -30,8 +30,8 @@ struct VerificationResult {
   // The share of the parameters in tensors that may differ by half of their stored update or more,
   // in the step in which it is smallest. Whether they were updated was hardly checked.
   double vague_share = 0;
-  // Of an approximate strategy, which is compared in nothing else: |w - w_ref| / |w_ref - w_0| over
-  // all parameters after the steps.
+  // How far an approximate strategy went from the reference, the only thing that is compared of it:
+  // |w - w_ref| / |w_ref - w_0| over all parameters after the steps.
   double divergence = 0;
   // Why the other steps could not be compared: training diverges. Empty: all were.
   std::string diverged;
@@ -119,7 +119,7 @@ class ReferenceWeights {
   // Only what is beyond rounding is entered, so `result` tells of gradients where all is well.
   void compare_update(std::int64_t step, const std::vector<nn::NamedTensor>& after,
                       const ExpectedUpdate& expected, VerificationResult& result) const;
-  // Of all weights after the last step, as VerificationResult::divergence has it.
+  // Returns VerificationResult::divergence of all weights after the last step.
   double divergence_of(const std::vector<nn::NamedTensor>& weights) const;
   // The state of the replica that computed slice `slice`. Counts must be equal.
   void compare_state(std::int64_t step, std::int64_t slice,

@@ -24,7 +24,7 @@ struct CollectedRun : RunRecords {
   std::vector<std::size_t> heard = {};
   std::vector<std::vector<launch::StepRecord>> cycles = {};  // [worker] of its steps
 
-  // Of so many samples, those whose gradients are not dropped.
+  // Returns how many of so many samples have gradients that are not dropped.
   std::int64_t kept(std::int64_t samples) const {
     return samples * (job.cell.world_size - job.cell.backup_workers) / job.cell.world_size;
   }

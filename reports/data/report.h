@@ -167,7 +167,8 @@ struct Verification {
   std::optional<int> worst_step;  // from 1
   Figure tolerance;
   std::optional<bool> replicas_bit_equal;
-  // Of an approximate strategy: |w - w_ref| / |w_ref - w_0| over all weights after the steps.
+  // How far an approximate strategy went: |w - w_ref| / |w_ref - w_0| over all weights after the
+  // steps.
   std::optional<double> divergence;
 };
 

@@ -120,15 +120,6 @@ std::map<std::int64_t, double> summed_losses(const Run& run) {
   return sums;
 }
 
-}  // namespace
-
-bool has_same_optimizer(const Run& a, const Run& b) {
-  return a.optimizer_name == b.optimizer_name && a.optimizer == b.optimizer &&
-         a.optimizer_choices == b.optimizer_choices;
-}
-
-namespace {
-
 // Both are means over the last quarter of the samples after which both runs tell their loss.
 std::string loss_words(const Run& run, const Run& exact) {
   if (!has_same_optimizer(run, exact)) return {};
@@ -145,6 +136,11 @@ std::string loss_words(const Run& run, const Run& exact) {
 }
 
 }  // namespace
+
+bool has_same_optimizer(const Run& a, const Run& b) {
+  return a.optimizer_name == b.optimizer_name && a.optimizer == b.optimizer &&
+         a.optimizer_choices == b.optimizer_choices;
+}
 
 std::vector<Contest> contests(std::span<const RunRow> rows) {
   Works works;

@@ -139,7 +139,7 @@ TEST(LocalSgd, IsExactOnlyWhereItIsDdp) {
   config.optimizer.kind = ops::OptimizerKind::adam;
   EXPECT_EQ(outcome_of(config), Outcome::approximate);
   EXPECT_EQ(outcome_of(local_sgd(2)), Outcome::approximate);
-  EXPECT_EQ(outcome_of(local_sgd(2, 1)), Outcome::exact);  // nobody to average with
+  EXPECT_EQ(outcome_of(local_sgd(2, 1)), Outcome::exact);  // it has nobody to average with
   config = local_sgd(1);
   config.outer_momentum = 0.5;
   EXPECT_EQ(outcome_of(config), Outcome::approximate);
