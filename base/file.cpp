@@ -188,14 +188,24 @@ bool NewFile::open_and_lock_part() {
         fmt::format("{}: another process is writing it; wait until it is done", part_.string()));
   }
   if (!is_name_of(part_, part)) return false;
-  if (::ftruncate(part.get(), 0) != 0) fail_write(part_, "emptying it", errno);
   file_ = std::move(part);
+  if (!options_.resume) restart();
+  ::lseek(file_.get(), 0, SEEK_END);
   return true;
+}
+
+std::uint64_t NewFile::written() const {
+  return static_cast<std::uint64_t>(::lseek(file_.get(), 0, SEEK_CUR));
+}
+
+void NewFile::restart() {
+  if (::ftruncate(file_.get(), 0) != 0) fail_write(part_, "emptying it", errno);
+  ::lseek(file_.get(), 0, SEEK_SET);
 }
 
 // The name is removed before the lock ends, so that the file of the next process is not removed.
 NewFile::~NewFile() {
-  if (file_ && !part_.empty()) ::unlink(part_.c_str());
+  if (file_ && !part_.empty() && !(options_.resume && written() > 0)) ::unlink(part_.c_str());
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -56,6 +57,8 @@ struct WriteOptions {
   bool one_writer = false;
   // Waits until the disk has the data, so that the file survives a power cut.
   bool durable = true;
+  // Goes on behind what an earlier writer left of the new file, and leaves it for the next one.
+  bool resume = false;
 };
 
 // A file that is written as <path>.part and gets its name when it is whole. Not thread-safe.
@@ -64,7 +67,8 @@ class NewFile {
   // Throws ConfigError as check_output_path does, and when another process is writing the file
   // (one_writer).
   explicit NewFile(const std::string& path, WriteOptions options = {});
-  // Unless commit() has succeeded, leaves the old file in place and no temporary file.
+  // Unless commit() has succeeded, leaves the old file in place and no temporary file (resume: none
+  // that is empty).
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -72,6 +76,10 @@ class NewFile {
   // Throws ConfigError, as does commit().
   void write(std::span<const std::byte> bytes);
   void commit();
+
+  const std::filesystem::path& part() const { return part_; }
+  std::uint64_t written() const;  // bytes, of earlier writers too (resume)
+  void restart();                 // empties it
 
  private:
   bool open_and_lock_part();

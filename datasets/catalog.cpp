@@ -61,8 +61,9 @@ CatalogEntry emnist(const char* name, int classes, std::int64_t train, std::int6
 // Sizes and SHA-256 were taken from files whose MD5 sums are those of the originals. MNIST comes
 // from the PyTorch project's mirror, which torchvision uses; Fashion-MNIST from its authors'
 // server, CIFAR-10 from its authors' (the archive's checksum is also that of TensorFlow Datasets
-// and of Red Datasets). Means and deviations were computed from the training images; those of
-// KMNIST and EMNIST are in common use, and QMNIST's images are MNIST's.
+// and of Red Datasets), VOC2012 from its authors' (the sum is Keras's and torchvision's). Means and
+// deviations were computed from the training images; those of KMNIST and EMNIST are in common use,
+// and QMNIST's images are MNIST's.
 const std::vector<CatalogEntry>& rows() {
   static const std::vector<CatalogEntry> entries = [] {
     std::vector<CatalogEntry> all = {
@@ -117,6 +118,18 @@ const std::vector<CatalogEntry>& rows() {
         emnist("emnist-digits", 10, 240000, 40000, 0.1733, 0.3316),
         emnist("emnist-letters", 27, 124800, 20800, 0.1722, 0.3309),
         emnist("emnist-mnist", 10, 60000, 10000, 0.1733, 0.3317),
+        // The segmentation part of it (Everingham et al. 2012) has maps of labels.
+        {.name = "voc2012",
+         .base_url = "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
+         .files = {{"VOCtrainval_11-May-2012.tar",
+                    {},
+                    {1999639040,
+                     "e14f763270cf193d0b5f74b169f44157a4b0c6efa708f4dd0ff78ee691763bcb"}}},
+         .unpacks_to = "VOCdevkit/VOC2012",
+         .channels = 3,
+         .classes = 21,
+         .train_samples = 1464,
+         .test_samples = 1449},
         // Takes the shape and the classes of the network that is trained on it.
         {.name = kSyntheticName,
          .mean = {kSyntheticMean},
@@ -199,7 +212,9 @@ const CatalogEntry& find_in_catalog(std::string_view name) {
 
 std::vector<std::string> known_datasets() {
   std::vector<std::string> names;
-  for (const CatalogEntry& entry : rows()) names.emplace_back(entry.name);
+  for (const CatalogEntry& entry : rows()) {
+    if (entry.is_read()) names.emplace_back(entry.name);
+  }
   return names;
 }
 
@@ -220,6 +235,8 @@ bool fits(const CatalogEntry& entry, std::int64_t channels, std::int64_t height,
 
 std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request) {
   const CatalogEntry& entry = find_in_catalog(request.name);
+  if (!entry.is_read())
+    throw ConfigError(fmt::format("data set {} can be fetched, but not be trained on", entry.name));
   if (entry.open == nullptr) return entry.synthesize(synthetic_request(entry, request));
   std::vector<std::string> looked_in;
   for (const std::string& directory : request.directories) {

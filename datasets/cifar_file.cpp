@@ -7,10 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <filesystem>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -29,26 +26,6 @@ constexpr std::size_t kTestFile = kTrainFiles;  // its number among the files
 
 std::string name_of_file(std::size_t number) {
   return number == kTestFile ? "test_batch.bin" : fmt::format("data_batch_{}.bin", number + 1);
-}
-
-// A tar archive (POSIX.1-1988 "ustar"): a header of 512 bytes precedes each file, whose contents
-// are filled up to the next multiple of 512. Blocks of zeros end the archive.
-constexpr std::size_t kTarBlock = 512;
-struct TarMember {
-  std::string name;
-  std::uint64_t bytes = 0;
-};
-
-// Reads a member's header; nothing at the archive's end.
-std::optional<TarMember> next_member(FileBytes& archive) {
-  std::array<char, kTarBlock> header{};
-  const std::size_t n =
-      archive.read({reinterpret_cast<std::uint8_t*>(header.data()), header.size()});
-  if (n < header.size() || header[0] == '\0') return std::nullopt;
-  const std::string_view name(header.data(), 100), size(header.data() + 124, 11);
-  TarMember member{.name = std::string(name.substr(0, name.find('\0')))};
-  std::from_chars(size.data(), size.data() + size.size(), member.bytes, 8);
-  return member;
 }
 
 class CifarSource final : public DatasetSource {
@@ -159,7 +136,7 @@ class CifarSource final : public DatasetSource {
     }
     FileBytes archive(archive_);
     while (const auto member = next_member(archive)) {
-      std::uint64_t rest = round_up(member->bytes, std::uint64_t{kTarBlock});
+      std::uint64_t rest = round_up(member->bytes, kTarBlock);
       const auto found = std::ranges::find(missing, member->name);
       if (found != missing.end()) {
         read_member(archive, *member, static_cast<std::size_t>(found - missing.begin()), parts);

@@ -107,6 +107,8 @@ struct CatalogEntry {
   std::string_view name;
   std::string_view base_url;  // ends with '/'; empty: not downloaded by this program
   std::vector<CatalogFile> files;
+  // The folder of an archive, the only file, that is unpacked to the same place after the download.
+  std::string_view unpacks_to = {};
   std::vector<std::string_view> folders = {};  // beside <name>/, as others lay the files down
   std::vector<std::string> signs = {};         // names that show where files of it lie
   // As published. All are 0 for a data set that takes its network's images and classes.
@@ -117,7 +119,7 @@ struct CatalogEntry {
   std::vector<double> mean, deviation;
   // Makes the source for the files in one of places_of() and reads only headers; null when none is
   // there. Throws ConfigError when some are missing, damaged or do not fit together. Is null for a
-  // data set that is always generated.
+  // data set that is always generated, or only fetched.
   std::unique_ptr<DatasetSource> (*open)(const CatalogEntry& entry,
                                          const std::string& directory) = nullptr;
   // Makes a generator that can stand in for the files; null where there is none.
@@ -125,6 +127,7 @@ struct CatalogEntry {
   std::string_view synthesizes;  // what that generator draws: "digits"
 
   bool takes_any_shape() const { return channels == 0; }
+  bool is_read() const { return open != nullptr || synthesize != nullptr; }
 };
 
 }  // namespace ddpbench::data

@@ -21,6 +21,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/math.h"
 #include "base/shared_library.h"
 #include "datasets/catalog.h"
 #include "datasets/readers.h"
@@ -31,9 +32,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Throws ConfigError when the file cannot be read.
-std::string sha256_of_file(const std::string& path) {
+void hash_file(const std::string& path, Sha256& sum) {
   std::ifstream file(path, std::ios::binary);
-  Sha256 sum;
   std::vector<char> buffer(std::size_t{1} << 18);
   while (file) {
     file.read(buffer.data(), std::ssize(buffer));
@@ -41,7 +41,12 @@ std::string sha256_of_file(const std::string& path) {
   }
   if (!file.eof())
     throw ConfigError(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
-  return sum.finish();
+}
+
+bool has_sum(const std::string& path, std::string_view expected) {
+  Sha256 sum;
+  hash_file(path, sum);
+  return sum.finish() == expected;
 }
 
 // libcurl, opened when something is downloaded: it brings 27 further libraries, and binding them
@@ -81,12 +86,40 @@ class Download {
         path_(path),
         expected_(expected),
         progress_(progress),
-        file_(path, {.force = true, .one_writer = true}) {}
+        file_(path, {.force = true, .one_writer = true, .resume = true}) {}
 
   // Throws UnavailableError (network, HTTP status) or ConfigError (wrong size or checksum, disk).
-  // After an error the path is as it was before and no partial file is left.
+  // After an error the path is as it was before. What arrived before a connection broke stays
+  // beside it and the next download goes on from there; where that proves wrong, from the start.
   void run(double timeout_s) {
-    transfer(std::max(1L, std::lround(std::ceil(timeout_s))));
+    for (bool resumes = take_up();; resumes = false) {
+      try {
+        if (received_ != expected_.bytes) transfer(std::max(1L, std::lround(std::ceil(timeout_s))));
+        return finish();
+      } catch (const ConfigError&) {
+        restart();
+        if (!resumes) throw;
+      }
+    }
+  }
+
+ private:
+  // Whether an earlier download left bytes, which are counted and hashed then.
+  bool take_up() {
+    if (file_.written() > expected_.bytes) file_.restart();
+    received_ = file_.written();
+    if (received_ > 0) hash_file(file_.part().string(), sum_);
+    return received_ > 0;
+  }
+
+  void restart() {
+    file_.restart();
+    sum_ = Sha256();
+    received_ = 0;
+    failure_ = nullptr;
+  }
+
+  void finish() {
     if (received_ != expected_.bytes) disagree_about_size("");
     const std::string found = sum_.finish();
     if (found != expected_.sha256) {
@@ -98,7 +131,6 @@ class Download {
     file_.commit();
   }
 
- private:
   void transfer(long timeout_s) {
     const CurlLibrary library;
     const std::unique_ptr<CURL, decltype(library.easy_cleanup)> curl(library.easy_init(),
@@ -122,11 +154,15 @@ class Download {
     set(CURLOPT_ERRORBUFFER, error_text.data());
     set(CURLOPT_WRITEFUNCTION, &Download::on_bytes);
     set(CURLOPT_WRITEDATA, static_cast<void*>(this));
+    const auto start = static_cast<curl_off_t>(received_);
+    set(CURLOPT_RESUME_FROM_LARGE, start);
     const CURLcode code = library.easy_perform(curl.get());
     if (failure_) std::rethrow_exception(failure_);
     long status = 0;
     library.easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
-    if (code == CURLE_OK && status == 200) return;
+    if (code == CURLE_OK && (status == 200 || status == 206)) return;
+    if (start > 0 && (code == CURLE_RANGE_ERROR || status == 416))
+      throw ConfigError(fmt::format("{}: the server does not send the rest of a file", url_));
     throw UnavailableError(
         fmt::format("{}: download failed: {} (HTTP status {})", url_, error_text.data(), status));
   }
@@ -176,7 +212,7 @@ FileState inspect(const fs::path& path, const Fingerprint& expected) {
   state.present = fs::exists(path, error);
   if (!state.present || !fs::is_regular_file(path, error)) return state;
   state.bytes = fs::file_size(path, error);
-  state.correct = state.bytes == expected.bytes && sha256_of_file(state.path) == expected.sha256;
+  state.correct = state.bytes == expected.bytes && has_sum(state.path, expected.sha256);
   return state;
 }
 
@@ -186,6 +222,28 @@ std::string published_name(const CatalogFile& file) {
 
 const Fingerprint& published(const CatalogFile& file) {
   return file.has_packed() ? file.packed : file.unpacked;
+}
+
+// The archive's contents are as published, so that its names lead nowhere else.
+void unpack(const CatalogEntry& entry, const fs::path& directory) try {
+  const fs::path folder = directory / entry.unpacks_to, part = folder.string() + ".part";
+  const std::string inside = fmt::format("{}/", entry.unpacks_to);
+  fs::remove_all(part);
+  FileBytes archive((directory / entry.files[0].name).string());
+  std::vector<std::uint8_t> contents;
+  while (const auto member = next_member(archive)) {
+    contents.resize(round_up(member->bytes, kTarBlock));
+    archive.read(contents);
+    if (!member->name.starts_with(inside) || member->name.ends_with('/')) continue;
+    const fs::path path = part / member->name.substr(inside.size());
+    fs::create_directories(path.parent_path());
+    const auto bytes = std::as_bytes(std::span(contents).first(member->bytes));
+    write_file(path.string(), std::span(&bytes, 1), {.force = true, .durable = false});
+  }
+  fs::remove_all(folder);
+  fs::rename(part, folder);
+} catch (const fs::filesystem_error& error) {
+  throw ConfigError(fmt::format("cannot unpack {}: {}", entry.name, error.what()));
 }
 
 }  // namespace
@@ -235,6 +293,8 @@ void fetch_files(const CatalogEntry& entry, const FetchOptions& options) {
   };
   std::string base = options.base_url.empty() ? std::string(entry.base_url) : options.base_url;
   if (!base.ends_with('/')) base += '/';
+  const fs::path unpacked = directory / entry.unpacks_to;
+  bool unpacks = !entry.unpacks_to.empty() && (options.force || !is_folder(unpacked));
   for (const CatalogFile& file : entry.files) {
     const Fingerprint& expected = published(file);
     const FileState there = inspect(directory / published_name(file), expected);
@@ -246,7 +306,11 @@ void fetch_files(const CatalogEntry& entry, const FetchOptions& options) {
     const std::string url = base + there.name;
     say(fmt::format("{}: {} bytes from {}", there.path, expected.bytes, url));
     Download(url, there.path, expected, options.progress).run(options.timeout_s);
+    unpacks = !entry.unpacks_to.empty();
   }
+  if (!unpacks) return;
+  say(fmt::format("{}: unpacking", unpacked.string()));
+  unpack(entry, directory);
 }
 
 std::vector<FileState> inspect_files(const CatalogEntry& entry, const std::string& directory) {

@@ -26,7 +26,8 @@ struct FetchOptions {
 };
 
 // Throws ConfigError (unknown name; wrong checksum or size, naming URL, expected and found) or
-// UnavailableError (network, HTTP status). Leaves no partial file.
+// UnavailableError (network, HTTP status). A broken download leaves <file>.part, from which the
+// next one goes on.
 void fetch_dataset(const std::string& name, const FetchOptions& options);
 // The same for an entry that need not be in the catalog.
 void fetch_files(const CatalogEntry& entry, const FetchOptions& options);

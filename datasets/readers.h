@@ -82,4 +82,15 @@ class FileBytes {
   bool gzip_ = false;
 };
 
+// A tar archive (POSIX.1-1988 "ustar"): a header of 512 bytes precedes each file, whose contents
+// are filled up to the next multiple of 512. Blocks of zeros end the archive.
+inline constexpr std::uint64_t kTarBlock = 512;
+struct TarMember {
+  std::string name;
+  std::uint64_t bytes = 0;
+};
+
+// Reads a member's header; nothing at the archive's end.
+std::optional<TarMember> next_member(FileBytes& archive);
+
 }  // namespace ddpbench::data

@@ -96,6 +96,11 @@ TEST(OpenDataset, NamesTheNearestKnownNameForAnUnknownOne) {
               ThrowsMessage<ConfigError>(HasSubstr("did you mean \"mnist\"")));
 }
 
+TEST(OpenDataset, RefusesWhatIsOnlyFetched) {
+  EXPECT_THAT([] { open("voc2012", {}, true); },
+              ThrowsMessage<ConfigError>(HasSubstr("voc2012 can be fetched, but not be trained")));
+}
+
 TEST(OpenDataset, SaysWhereItLookedAndHowToFetch) {
   EXPECT_THAT(
       [] {

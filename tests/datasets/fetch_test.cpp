@@ -23,7 +23,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::SizeIs;
 using testing::ThrowsMessage;
 
@@ -132,7 +131,66 @@ TEST_F(FetchDataset, NamesUrlAndStatusOfAMissingFile) {
 TEST_F(FetchDataset, RefusesADownloadThatBreaksOff) {
   server_.serve("/data/b.gz", http_answer_of_length(bodies_[1].size(), bodies_[1].substr(0, 1000)));
   EXPECT_THAT([&] { fetch(); }, ThrowsMessage<UnavailableError>(HasSubstr(url(1))));
-  EXPECT_THAT(files_there(), ElementsAre("a.gz"));
+  EXPECT_THAT(files_there(), ElementsAre("a.gz", "b.gz.part"));
+}
+
+TEST_F(FetchDataset, GoesOnWhereADownloadBrokeOff) {
+  server_.serve("/data/b.gz", http_answer_of_length(bodies_[1].size(), bodies_[1].substr(0, 1000)));
+  EXPECT_THROW(fetch(), UnavailableError);
+  HttpAnswer parts = http_answer("200 OK", bodies_[1]);
+  parts.body = bodies_[1];
+  server_.serve("/data/b.gz", parts);
+  fetch();
+  EXPECT_EQ(server_.requests()[2], "/data/b.gz bytes=1000-");
+  EXPECT_EQ(read_file(file(1)), bodies_[1]);
+  EXPECT_THAT(files_there(), ElementsAre("a.gz", "b.gz", "c.gz", "d.gz"));
+}
+
+TEST_F(FetchDataset, StartsAnewWhereTheRestDoesNotFit) {
+  HttpAnswer parts = http_answer("200 OK", bodies_[1]);
+  parts.body = bodies_[1];
+  server_.serve("/data/b.gz", parts);
+  for (const std::size_t size : {std::size_t{40}, bodies_[1].size()}) {
+    write_file(file(1).string() + ".part", std::string(size, '?'));
+    fs::remove(file(1));
+    fetch();
+    EXPECT_EQ(read_file(file(1)), bodies_[1]);
+  }
+  EXPECT_THAT(server_.requests(), ElementsAre("/data/a.gz", "/data/b.gz bytes=40-", "/data/b.gz",
+                                              "/data/c.gz", "/data/d.gz", "/data/b.gz"));
+  server_.serve("/data/c.gz", http_answer("416 Range Not Satisfiable", ""));
+  write_file(file(2).string() + ".part", "some");
+  fs::remove(file(2));
+  EXPECT_THROW(fetch(), UnavailableError);
+  EXPECT_THAT(server_.requests(), testing::Contains("/data/c.gz"));
+  EXPECT_FALSE(fs::exists(file(2).string() + ".part"));
+}
+
+TEST_F(FetchDataset, UnpacksAnArchive) {
+  const std::string tar = tar_member("Kit/Set/", "", '5') +
+                          tar_member("Kit/Set/One/a.jpg", "picture") +
+                          tar_member("Kit/Set/b.txt", std::string(513, 'b')) +
+                          tar_member("Kit/Other/c", "c") + std::string(1024, '\0');
+  const std::string sum = sha256_of(tar);
+  entry_.files = {{.name = "set.tar", .packed = {}, .unpacked = {tar.size(), sum}}};
+  entry_.unpacks_to = "Kit/Set";
+  server_.serve("/data/set.tar", http_answer("200 OK", tar));
+  const fs::path set = directory_.path() / "small" / "Kit" / "Set";
+  write_file(set.string() + ".part/left", "by a killed run");
+  fetch();
+  EXPECT_EQ(read_file(set / "One" / "a.jpg"), "picture");
+  EXPECT_EQ(read_file(set / "b.txt"), std::string(513, 'b'));
+  EXPECT_FALSE(fs::exists(set / "left"));
+  EXPECT_THAT(files_there(), ElementsAre("Kit", "set.tar"));
+  EXPECT_FALSE(fs::exists(set.parent_path() / "Other"));
+
+  write_file(set / "mine", "kept");
+  fetch();
+  EXPECT_TRUE(fs::exists(set / "mine"));
+  fs::remove_all(set);
+  fetch();
+  EXPECT_EQ(read_file(set / "One" / "a.jpg"), "picture");
+  EXPECT_THAT(server_.requests(), SizeIs(1));
 }
 
 TEST_F(FetchDataset, RefusesOtherSizesThanPublished) {
@@ -184,7 +242,7 @@ TEST_F(FetchDataset, GivesUpOnASilentServer) {
   silent.hold = true;
   server_.serve("/data/a.gz", silent);
   EXPECT_THAT([&] { fetch(); }, ThrowsMessage<UnavailableError>(HasSubstr(url(0))));
-  EXPECT_THAT(files_there(), IsEmpty());
+  EXPECT_THAT(files_there(), ElementsAre("a.gz.part"));
 }
 
 TEST_F(FetchDataset, NamesAServerThatIsNotThere) {

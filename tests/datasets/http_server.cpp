@@ -27,6 +27,16 @@ HttpAnswer http_answer_of_length(std::size_t claimed_length, const std::string& 
                       claimed_length, body)};
 }
 
+namespace {
+
+HttpAnswer part_of(const std::string& body, std::size_t start) {
+  return http_answer(
+      "206 Partial Content", body.substr(start),
+      fmt::format("Content-Range: bytes {}-{}/{}\r\n", start, body.size() - 1, body.size()));
+}
+
+}  // namespace
+
 HttpServer::HttpServer() {
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -78,8 +88,15 @@ void HttpServer::answer(int connection) {
   HttpAnswer reply = http_answer("404 Not Found", "no such file");
   {
     const std::lock_guard lock(mutex_);
-    requests_.push_back(path);
     if (const auto found = answers_.find(path); found != answers_.end()) reply = found->second;
+    const std::size_t range = head.find("Range: bytes=");
+    if (range != std::string::npos) {
+      const std::string part = head.substr(range + 7, head.find('\r', range) - range - 7);
+      requests_.push_back(path + " " + part);
+      if (!reply.body.empty()) reply = part_of(reply.body, std::stoul(part.substr(6)));
+    } else {
+      requests_.push_back(path);
+    }
   }
   for (std::size_t sent = 0; sent < reply.bytes.size();) {
     const ssize_t n =

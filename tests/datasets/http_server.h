@@ -16,7 +16,8 @@ namespace ddpbench::data {
 // The bytes that are sent for a path.
 struct HttpAnswer {
   std::string bytes;
-  bool hold = false;  // then wait for the client to give up, instead of closing
+  bool hold = false;      // then wait for the client to give up, instead of closing
+  std::string body = {};  // of which a part is sent to who asks for it; empty: `bytes` always
 };
 
 // A whole answer. A `claimed_length` other than the body's is a lie for tests.
@@ -34,7 +35,7 @@ class HttpServer {
   // "http://127.0.0.1:PORT/"
   const std::string& url() const { return url_; }
   void serve(const std::string& path, HttpAnswer answer);  // other paths: 404
-  std::vector<std::string> requests() const;               // paths, in order
+  std::vector<std::string> requests() const;  // paths and parts ("/a bytes=17-"), in order
 
  private:
   void run();

@@ -112,4 +112,24 @@ std::string error_of_decoding(const fs::path& directory) {
   return "";
 }
 
+static std::string octal(std::size_t value, std::size_t digits) {
+  std::string text(digits, '0');
+  for (std::size_t i = digits; i-- > 0; value /= 8) {
+    text[i] = static_cast<char>('0' + value % 8);
+  }
+  return text;
+}
+
+std::string tar_member(const std::string& name, const std::string& contents, char type) {
+  std::string header(512, '\0');
+  header.replace(0, name.size(), name);
+  header.replace(124, 11, octal(contents.size(), 11));
+  header[156] = type;
+  header.replace(148, 8, "        ");
+  std::size_t sum = 0;
+  for (const char c : header) sum += static_cast<unsigned char>(c);
+  header.replace(148, 7, octal(sum, 6) + '\0');
+  return header + contents + std::string((512 - contents.size() % 512) % 512, '\0');
+}
+
 }  // namespace ddpbench::data

@@ -54,4 +54,7 @@ std::vector<std::byte> open_and_decode(const std::filesystem::path& directory,
 // The message of the ConfigError that open_and_decode throws; empty when it throws none.
 std::string error_of_decoding(const std::filesystem::path& directory);
 
+// A member of a tar archive: header and contents.
+std::string tar_member(const std::string& name, const std::string& contents, char type = '0');
+
 }  // namespace ddpbench::data
