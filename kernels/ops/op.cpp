@@ -110,6 +110,16 @@ void add_weights(const Desc& desc, const Shape& weight, OpPlan& plan) {
   plan.backward_flops = plan.forward_flops * (desc.needs_grad_input ? 2 : 1);
 }
 
+// The plan of an operation that gives maps the size that its description says.
+template <typename Desc>
+OpPlan resized_plan(const Desc& desc, const char* operation) {
+  const Shape& in = desc.input.shape;
+  check_image(in, operation);
+  check_outputs(std::min(desc.out_h, desc.out_w), operation);
+  return shaped_plan(fmt::format("{} to {}x{}", operation, desc.out_h, desc.out_w), desc.input,
+                     {in[0], in[1], desc.out_h, desc.out_w});
+}
+
 template <typename Desc>
 const char* relu_text(const Desc& desc) {
   return desc.fuse_relu ? " +relu" : "";
@@ -218,11 +228,11 @@ OpPlan plain_plan(const AvgPool2dDesc& desc) {
 }
 
 OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc) {
-  const Shape& in = desc.input.shape;
-  check_image(in, "adaptive_avg_pool2d");
-  check_outputs(std::min(desc.out_h, desc.out_w), "adaptive_avg_pool2d");
-  return shaped_plan(fmt::format("adaptive_avg_pool2d to {}x{}", desc.out_h, desc.out_w),
-                     desc.input, {in[0], in[1], desc.out_h, desc.out_w});
+  return resized_plan(desc, "adaptive_avg_pool2d");
+}
+
+OpPlan plain_plan(const UpsampleBilinearDesc& desc) {
+  return resized_plan(desc, "upsample_bilinear");
 }
 
 OpPlan plain_plan(const ConcatDesc& desc) {

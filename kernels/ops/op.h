@@ -222,6 +222,13 @@ struct AdaptiveAvgPool2dDesc {
   std::int64_t out_h = 0, out_w = 0;
 };
 
+// A map of another size, as torch.nn.functional.interpolate with mode="bilinear" and
+// align_corners=False makes it (BilinearAxis).
+struct UpsampleBilinearDesc {
+  TensorLayout input;  // [batch, channels, h, w]
+  std::int64_t out_h = 0, out_w = 0;
+};
+
 // The channels of all inputs, one input after the other.
 struct ConcatDesc {
   std::vector<TensorLayout> inputs;  // [batch, channels, ...]: only the channels differ
@@ -261,9 +268,9 @@ struct ReorderDesc {
 };
 
 // Every operation that a backend may have.
-using OpDesc =
-    std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ActivationDesc, AddDesc, ReorderDesc,
-                 AvgPool2dDesc, AdaptiveAvgPool2dDesc, ConcatDesc, BatchNorm2dDesc, DropoutDesc>;
+using OpDesc = std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ActivationDesc, AddDesc,
+                            ReorderDesc, AvgPool2dDesc, AdaptiveAvgPool2dDesc, ConcatDesc,
+                            BatchNorm2dDesc, DropoutDesc, UpsampleBilinearDesc>;
 
 // ---- what the operations of all backends share ----
 
@@ -281,6 +288,7 @@ OpPlan plain_plan(const MaxPool2dDesc& desc);
 OpPlan plain_plan(const LinearDesc& desc);
 OpPlan plain_plan(const AvgPool2dDesc& desc);
 OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc);
+OpPlan plain_plan(const UpsampleBilinearDesc& desc);
 OpPlan plain_plan(const ConcatDesc& desc);
 OpPlan plain_plan(const ActivationDesc& desc);
 OpPlan plain_plan(const AddDesc& desc);

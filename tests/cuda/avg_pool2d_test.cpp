@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// avg_pool2d and adaptive_avg_pool2d of the CUDA backend against the reference loops.
+// avg_pool2d, adaptive_avg_pool2d and upsample_bilinear of the CUDA backend against the reference
+// loops.
 #include "base/error.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "tests/cuda/cuda_fixture.h"
@@ -54,6 +55,13 @@ TEST_P(CudaAdaptiveAvgPool2d, EqualsTheReferenceInEveryLayoutAndType) {
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaAdaptiveAvgPool2d, ::testing::ValuesIn(adaptive_cases()),
                          [](const auto& test) { return test.param.name; });
 
+class CudaUpsampleBilinear : public CudaOps, public ::testing::WithParamInterface<UpsampleCase> {};
+TEST_P(CudaUpsampleBilinear, EqualsTheReferenceInEveryLayoutAndType) {
+  expect_the_references_averages(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaUpsampleBilinear, ::testing::ValuesIn(upsample_cases()),
+                         [](const auto& test) { return test.param.name; });
+
 using CudaAveragePool = CudaOps;
 
 TEST_F(CudaAveragePool, RefusesShapesWithoutAResult) {
@@ -62,6 +70,7 @@ TEST_F(CudaAveragePool, RefusesShapesWithoutAResult) {
   EXPECT_THROW(fixture.backend().make(AvgPool2dDesc{input, square_window(5)}), ConfigError);
   EXPECT_THROW(fixture.backend().make(AvgPool2dDesc{input, square_window(2, 2, 2)}), ConfigError);
   EXPECT_THROW(fixture.backend().make(AdaptiveAvgPool2dDesc{input, 0, 1}), ConfigError);
+  EXPECT_THROW(fixture.backend().make(UpsampleBilinearDesc{input, 0, 1}), ConfigError);
 }
 
 }  // namespace

@@ -99,6 +99,22 @@ TEST(LayerTypes, AdaptivePoolsHaveTheSizeThatTheyAreGiven) {
   EXPECT_EQ(size("[6, 4]"), (ops::Shape{8, 6, 4}));
 }
 
+TEST(LayerTypes, UpsamplingTakesASizeOrThatOfAnotherMap) {
+  const ModelSpec model = on_a_map(
+      R"({"name": "c", "type": "conv2d", "out_channels": 5, "kernel": 3, "stride": 4},
+         {"name": "given", "type": "upsample_bilinear", "output_size": [7, 5]},
+         {"name": "taken", "type": "upsample_bilinear", "inputs": ["given", "input"]})");
+  EXPECT_EQ(model.layers[1].output_shape, (ops::Shape{5, 7, 5}));
+  EXPECT_EQ(model.layers[2].output_shape, (ops::Shape{5, 12, 9}));
+  EXPECT_EQ(model.layers[2].inputs, (std::vector<int>{1}));
+  // How the size is said does not matter, so the hashes are equal.
+  const std::string small = R"({"name": "c", "type": "avg_pool2d", "kernel": 2},)";
+  EXPECT_EQ(content_hash(on_a_map(small + R"({"name": "u", "type": "upsample_bilinear",
+                                              "inputs": ["c", "input"]})")),
+            content_hash(on_a_map(small + R"({"name": "u", "type": "upsample_bilinear",
+                                              "output_size": [12, 9]})")));
+}
+
 TEST(LayerTypes, ConcatAddsUpChannels) {
   const ModelSpec model = on_a_map(
       R"({"name": "c", "type": "conv2d", "out_channels": 5, "kernel": 1},
@@ -270,6 +286,24 @@ std::vector<WrongLayer> wrong_layers() {
           {"name": "p", "type": "adaptive_avg_pool2d", "output_size": 1})",
        "/layers/1:",
        {"[channels, h, w]"}},
+      {"UpsamplingWithoutASize",
+       R"({"name": "u", "type": "upsample_bilinear"})",
+       "/layers/0:",
+       {R"(takes 2 inputs or has an "output_size", found 1)"}},
+      {"UpsamplingWithTwoSizes",
+       R"({"name": "u", "type": "upsample_bilinear", "output_size": 3, "inputs": ["input", "input"]})",
+       "/layers/0/inputs:",
+       {"takes 1 input, found 2"}},
+      {"UpsamplingToTheSizeOfFeatures",
+       R"({"name": "fc", "type": "linear", "out_features": 3},
+          {"name": "u", "type": "upsample_bilinear", "inputs": ["input", "fc"]})",
+       "/layers/1:",
+       {R"(cannot take the size of "fc" of shape [3])"}},
+      {"SizeOfAMapThatLeadsNowhere",
+       R"({"name": "p", "type": "avg_pool2d", "kernel": 2},
+          {"name": "u", "type": "upsample_bilinear", "inputs": ["input", "p"]})",
+       "/layers/0:",
+       {R"(does not depend on the layer "p")"}},
       {"ConcatOfOne",
        R"({"name": "j", "type": "concat", "inputs": ["input"]})",
        "/layers/0/inputs:",

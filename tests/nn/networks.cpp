@@ -56,6 +56,7 @@ std::string joined_network_text() {
     {"name": "with_input", "type": "concat", "inputs": ["branches", "input", "branches"]},
     {"name": "squeeze", "type": "conv2d", "out_channels": 10, "kernel": 1},
     {"name": "halves", "type": "avg_pool2d", "kernel": 2, "padding": 1, "count_include_pad": false},
+    {"name": "grown", "type": "upsample_bilinear", "output_size": [9, 7]},
     {"name": "windows", "type": "adaptive_avg_pool2d", "output_size": [4, 3]},
     {"name": "mean", "type": "adaptive_avg_pool2d", "inputs": ["halves"], "output_size": 1},
     {"name": "hidden", "type": "linear", "inputs": ["windows"], "out_features": 7},

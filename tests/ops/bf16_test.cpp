@@ -444,6 +444,7 @@ TEST_F(Bf16Ops, AveragesAndDropsInFp32) {
     SCOPED_TRACE(layout.tag);
     const OpDesc descs[] = {AvgPool2dDesc{.input = layout, .window = square_window(2, 2, 0)},
                             AdaptiveAvgPool2dDesc{layout, 1, 1},
+                            UpsampleBilinearDesc{layout, 12, 12},
                             DropoutDesc{.input = layout, .p = 0.5}};
     for (const OpDesc& desc : descs) {
       const auto op = fixture.backend().make(desc);

@@ -87,6 +87,11 @@ TEST(ReferenceGradient, OfAveragePoolsEqualsFiniteDifferences) {
   const auto adaptive = fixture.backend().make(
       AdaptiveAvgPool2dDesc{.input = TensorLayout::plain({2, 2, 5, 7}), .out_h = 2, .out_w = 3});
   check_all_gradients(fixture, *adaptive, random_inputs(*adaptive, 1), 0.5F);
+  for (const std::int64_t size : {3, 13}) {
+    const auto op =
+        fixture.backend().make(UpsampleBilinearDesc{TensorLayout::plain({2, 2, 5, 7}), size, size});
+    check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
+  }
 }
 
 TEST(ReferenceGradient, OfConcatEqualsFiniteDifferences) {

@@ -212,6 +212,21 @@ std::vector<AdaptiveCase> adaptive_cases() {
   };
 }
 
+std::vector<UpsampleCase> upsample_cases() {
+  return {
+      {"OnePixelToAMap", {2, 32, 1, 1}, 5, 7},
+      {"EightTimes", {2, 21, 5, 5}, 40, 40},
+      {"OddSizes", {3, 5, 3, 4}, 10, 7},
+      {"OddSizesOfWholeBlocks", {1, 16, 9, 5}, 17, 23},
+      {"SameSize", {2, 9, 6, 7}, 6, 7},
+      {"Smaller", {2, 8, 11, 9}, 4, 2},
+      {"ToOnePixel", {2, 3, 7, 6}, 1, 1},
+      {"OneRow", {2, 8, 1, 9}, 6, 9},
+      {"OneSampleOneChannel", {1, 1, 2, 2}, 3, 5},
+      {"Long", {2, 24, 13, 13}, 65, 65},
+  };
+}
+
 std::vector<ConcatCase> concat_cases() {
   return {
       {"OneInput", {{2, 5, 3, 4}}},

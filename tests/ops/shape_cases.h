@@ -76,6 +76,15 @@ struct AdaptiveCase {
 };
 std::vector<AdaptiveCase> adaptive_cases();
 
+struct UpsampleCase {
+  const char* name;
+  Shape input;
+  std::int64_t out_h, out_w;
+
+  UpsampleBilinearDesc desc(const TensorLayout& layout) const { return {layout, out_h, out_w}; }
+};
+std::vector<UpsampleCase> upsample_cases();
+
 struct ConcatCase {
   const char* name;
   std::vector<Shape> inputs;

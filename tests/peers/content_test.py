@@ -40,7 +40,9 @@ EVERYTHING = {"name": "everything", "input": [2, 20, 24], "output": "head",
     {"name": "branch", "type": "add", "inputs": ["relu", "cut"]},
     {"name": "pool", "type": "max_pool2d", "kernel": 2, "inputs": ["joined"]},
     {"name": "last", "type": "adaptive_avg_pool2d", "output_size": [2, 1]},
-    {"name": "drop", "type": "dropout", "p": 0.25},
+    {"name": "large", "type": "upsample_bilinear", "output_size": [3, 4]},
+    {"name": "drop", "type": "dropout", "p": 0.25, "inputs": ["sized"]},
+    {"name": "sized", "type": "upsample_bilinear", "inputs": ["large", "pool"]},
     {"name": "early", "type": "linear", "inputs": ["stem"], "out_features": 10},
     {"name": "head", "type": "linear", "inputs": ["drop"], "out_features": 10, "bias": False}]}
 

@@ -33,8 +33,10 @@ def hash_of(model):
     order = blocks.ordered(layers)
     places = {layer["name"]: place for place, (layer, _) in enumerate(order)}
     places[blocks.INPUT] = -1
+    found = shapes.of_layers(model, layers)
     value = hashes.hash_integers(len(order), model["input"])
     for layer, inputs in order:
+        layer, inputs = shapes.sized(layer, inputs, [found[name] for name in inputs])
         start = model.get("init", {}).get(layer["type"], INITS[0])
         value = hash_layer(value, {"init": start, **layer}, [places[name] for name in inputs])
     value = hash_loss(hashes.combine_hash(value, places[outputs[0]]), model.get("loss", {}))

@@ -65,6 +65,15 @@ def normalization(layer, shape):
                           layer.get("affine", True))
 
 
+class UpsampleBilinear(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def forward(self, input):
+        return functional.interpolate(input, self.size, mode="bilinear", align_corners=False)
+
+
 class Linear(nn.Linear):
     """Flattens its input. It is a class of its own so that the tensors keep the layer's name."""
 
@@ -99,6 +108,7 @@ MAKERS = {"conv2d": convolution, "max_pool2d": pooling, "linear": linear,
           "relu": lambda _layer, _shape: nn.ReLU(), "relu6": lambda _layer, _shape: nn.ReLU6(),
           "tanh": lambda _layer, _shape: nn.Tanh(), "sigmoid": lambda _layer, _shape: nn.Sigmoid(),
           "add": lambda _layer, _shape: Add(),
+          "upsample_bilinear": lambda layer, _shape: UpsampleBilinear(pair(layer["output_size"])),
           "concat": lambda _layer, _shape: Concat()}
 
 
@@ -123,6 +133,7 @@ class Network(nn.Module):
         found = {INPUT: self.input_shape}
         for layer, inputs in blocks.ordered(layers):
             read = [found[name] for name in inputs]
+            layer, inputs = shapes.sized(layer, inputs, read)
             module = MAKERS[layer["type"]](layer, read[0])
             default = model.get("init", {}).get(layer["type"], "uniform_fan_in")
             module.start = layer.get("init", default)

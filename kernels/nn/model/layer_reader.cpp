@@ -134,6 +134,11 @@ void read_adaptive(const JsonReader& json, LayerEntry& entry) {
       read_extent(json.at("output_size"), "output_size", 1);
 }
 
+// Without a size the layer has a second input, which gives it (take_size).
+void read_upsample(const JsonReader& json, LayerEntry& entry) {
+  if (json.has("output_size")) read_adaptive(json, entry);
+}
+
 void read_nothing(const JsonReader&, LayerEntry&) {}
 
 // What an entry of a type has beside its name, type and inputs. `in_key` may say how many channels
@@ -159,6 +164,8 @@ Kind kind_of(LayerType type) {
       return {read_average, {"kernel", "stride", "padding", "ceil_mode", "count_include_pad"}};
     case LayerType::adaptive_avg_pool2d:
       return {read_adaptive, {"output_size"}};
+    case LayerType::upsample_bilinear:
+      return {read_upsample, {"output_size"}};
     case LayerType::linear:
       return {[](const JsonReader& json, LayerEntry& entry) {
                 read_weights(json, "out_features", entry);
@@ -178,15 +185,18 @@ Kind kind_of(LayerType type) {
   return {};
 }
 
-// An `add` has two inputs, a `concat` two or more, all others one.
+// An `add` has two inputs, as an `upsample_bilinear` without a size, a `concat` two or more, all
+// others one.
 void expect_input_count(const JsonReader& json, const LayerEntry& entry, std::size_t found) {
   const bool concat = entry.spec.type == LayerType::concat;
-  const std::size_t wanted = concat || entry.spec.type == LayerType::add ? 2 : 1;
+  const bool takes_size = entry.spec.type == LayerType::upsample_bilinear && entry.spec.out_h == 0;
+  const std::size_t wanted = concat || takes_size || entry.spec.type == LayerType::add ? 2 : 1;
   if (concat ? found >= wanted && found <= kMostInputs : found == wanted) return;
   const std::string message =
-      fmt::format("the layer \"{}\" of type {} takes {}{}, found {}", entry.spec.name,
+      fmt::format("the layer \"{}\" of type {} takes {}{}{}, found {}", entry.spec.name,
                   to_string(entry.spec.type), concat ? "from 2 to " : "",
-                  counted(concat ? kMostInputs : wanted, "input"), found);
+                  counted(concat ? kMostInputs : wanted, "input"),
+                  takes_size ? " or has an \"output_size\"" : "", found);
   json.has("inputs") ? json.at("inputs").fail(message) : json.fail(message);
 }
 
@@ -262,6 +272,18 @@ LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
   kind.read(json, entry);
   read_inputs(json, previous, entry);
   return entry;
+}
+
+bool take_size(LayerEntry& entry, const std::vector<ops::Shape>& inputs) {
+  LayerSpec& layer = entry.spec;
+  if (layer.type != LayerType::upsample_bilinear || layer.out_h != 0) return false;
+  if (inputs[1].size() != 3)
+    entry.place.fail(
+        fmt::format("the layer \"{}\" cannot take the size of \"{}\" of shape {}, "
+                    "which is no map [channels, h, w]{}",
+                    layer.name, entry.input_names[1], ops::to_string(inputs[1]), entry.placed));
+  layer.out_h = inputs[1][1], layer.out_w = inputs[1][2];
+  return true;
 }
 
 ops::Shape infer_shape(const LayerEntry& entry, const std::vector<ops::Shape>& inputs) {

@@ -52,6 +52,10 @@ Init read_init(const JsonReader& json);
 // `previous` is the name of the entry before, or kInputName for the first. Throws ConfigError.
 LayerEntry read_layer(const JsonReader& json, const std::string& previous);
 
+// Gives an `upsample_bilinear` without a size that of its second input, of shape inputs[1], which
+// is then no input. Returns whether it did. Throws ConfigError.
+bool take_size(LayerEntry& entry, const std::vector<ops::Shape>& inputs);
+
 // The output's shape for `inputs`, both without the batch. When they do not fit, throws ConfigError
 // that names the place of the entry or its attribute, and the given shapes.
 ops::Shape infer_shape(const LayerEntry& entry, const std::vector<ops::Shape>& inputs);

@@ -146,6 +146,8 @@ ops::OpDesc operation_of(const LayerSpec& layer, const std::vector<ops::TensorLa
       return ops::AvgPool2dDesc{input, layer.window, layer.count_include_pad};
     case LayerType::adaptive_avg_pool2d:
       return ops::AdaptiveAvgPool2dDesc{input, layer.out_h, layer.out_w};
+    case LayerType::upsample_bilinear:
+      return ops::UpsampleBilinearDesc{input, layer.out_h, layer.out_w};
     case LayerType::concat:
       return ops::ConcatDesc{inputs};
     case LayerType::batch_norm2d:

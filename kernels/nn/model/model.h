@@ -30,11 +30,12 @@ enum class LayerType : std::uint8_t {
   relu6,
   tanh,
   sigmoid,
+  upsample_bilinear,
 };
 // The words of "type" in a model file, by LayerType.
 inline constexpr auto kLayerTypeNames = std::to_array<std::string_view>(
     {"conv2d", "relu", "max_pool2d", "linear", "add", "avg_pool2d", "adaptive_avg_pool2d", "concat",
-     "batch_norm2d", "dropout", "relu6", "tanh", "sigmoid"});
+     "batch_norm2d", "dropout", "relu6", "tanh", "sigmoid", "upsample_bilinear"});
 constexpr std::string_view to_string(LayerType type) {
   return kLayerTypeNames[static_cast<std::size_t>(type)];
 }
@@ -70,7 +71,7 @@ struct LayerSpec {
   ops::Dilation2d dilation;  // conv2d, as the next
   std::int64_t groups = 1;
   bool count_include_pad = true;      // avg_pool2d
-  std::int64_t out_h = 0, out_w = 0;  // adaptive_avg_pool2d
+  std::int64_t out_h = 0, out_w = 0;  // adaptive_avg_pool2d and upsample_bilinear
   double eps = 1e-5, momentum = 0.1;  // batch_norm2d, as the next
   bool affine = true;
   double drop_probability = 0.5;  // dropout

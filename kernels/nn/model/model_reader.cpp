@@ -105,6 +105,7 @@ struct Network {
   std::vector<std::vector<int>> inputs = {};  // of each entry; kNetworkInput is the network's input
 
   const std::vector<LayerEntry>& entries() const { return layers.entries; }
+  LayerEntry& entry(int i) { return layers.entries[static_cast<std::size_t>(i)]; }
   const LayerEntry& entry(int i) const { return layers.entries[static_cast<std::size_t>(i)]; }
   const std::string& name(int i) const { return entry(i).spec.name; }
 
@@ -292,14 +293,20 @@ void expect_outputs_unread(const Network& network, const std::vector<int>& outpu
 }
 
 // Moves the entries into `model` in topological order and infers their shapes.
-void add_layers(const Network& network, const std::vector<int>& outputs, ModelSpec& model) {
+void add_layers(Network& network, const std::vector<int>& outputs, ModelSpec& model) {
   std::vector<int> placed_at(network.entries().size(), kNetworkInput);
   for (const int position : topological_order(network)) {
-    const LayerEntry& entry = network.entry(position);
+    LayerEntry& entry = network.entry(position);
+    std::vector<int>& inputs = network.inputs[static_cast<std::size_t>(position)];
     LayerSpec layer = entry.spec;
-    for (const int input : network.inputs[static_cast<std::size_t>(position)]) {
+    for (const int input : inputs) {
       layer.inputs.push_back(input == kNetworkInput ? kNetworkInput
                                                     : placed_at[static_cast<std::size_t>(input)]);
+    }
+    if (take_size(entry, model.inputs_of(layer))) {
+      layer.out_h = entry.spec.out_h, layer.out_w = entry.spec.out_w;
+      layer.inputs.pop_back();
+      inputs.pop_back();
     }
     layer.output_shape = infer_shape(entry, model.inputs_of(layer));
     placed_at[static_cast<std::size_t>(position)] = static_cast<int>(model.layers.size());

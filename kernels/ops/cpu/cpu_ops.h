@@ -22,6 +22,7 @@ std::unique_ptr<Op> make_op(Team team, const ActivationDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const AddDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const AvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const AdaptiveAvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(Team team, const UpsampleBilinearDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const ConcatDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const DropoutDesc& desc);
 // A pool that keeps the layout of its input, or writes a plain output (OpBackend::fuse).

@@ -1,11 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reference max_pool2d, avg_pool2d and adaptive_avg_pool2d: one comparison or addition an element
-// of a window. Averages are sums in double over a divisor. The first largest element of a window
-// wins, and NaN counts as largest (PyTorch's rule); `saved` keeps each winner's index.
+// Reference max_pool2d, avg_pool2d, adaptive_avg_pool2d and upsample_bilinear: one comparison or
+// addition an element of a window. Averages are sums in double over a divisor. The first largest
+// element of a window wins, and NaN counts as largest (PyTorch's rule); `saved` keeps each winner's
+// index.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "kernels/ops/op.h"
 #include "kernels/ops/reference/reference_ops.h"
@@ -97,6 +101,65 @@ class AveragePool : public Pool<Desc> {
   }
 };
 
+class UpsampleBilinear : public Op {
+ public:
+  explicit UpsampleBilinear(const UpsampleBilinearDesc& desc)
+      : Op(plain_plan(desc)),
+        rows_(taps(desc.input.shape[2], desc.out_h)),
+        columns_(taps(desc.input.shape[3], desc.out_w)) {}
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    const auto* x = floats(args.inputs[0]);
+    std::vector<double> y(static_cast<std::size_t>(element_count(plan_.output.shape)));
+    for_each_tap(
+        [&](std::size_t at_y, std::size_t at_x, double weight) { y[at_y] += weight * x[at_x]; });
+    std::copy(y.begin(), y.end(), floats(args.output));
+  }
+
+  void backward(Stream&, const BackwardArgs& args) override {
+    if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
+    const auto* dy = floats(args.grad_output);
+    std::vector<double> dx(static_cast<std::size_t>(element_count(plan_.inputs[0].shape)));
+    for_each_tap(
+        [&](std::size_t at_y, std::size_t at_x, double weight) { dx[at_x] += weight * dy[at_y]; });
+    std::copy(dx.begin(), dx.end(), floats(args.grad_inputs[0]));
+  }
+
+ private:
+  // What an output reads along one axis, and the weight of each.
+  using Taps = std::array<std::pair<std::int64_t, double>, 2>;
+
+  static std::vector<Taps> taps(std::int64_t extent, std::int64_t outputs) {
+    std::vector<Taps> all;
+    const double scale = static_cast<double>(extent) / static_cast<double>(outputs);
+    for (std::int64_t i = 0; i < outputs; ++i) {
+      const double place = std::max((static_cast<double>(i) + 0.5) * scale - 0.5, 0.0);
+      const auto first = static_cast<std::int64_t>(place);
+      const double share = place - std::floor(place);
+      all.push_back({{{first, 1 - share}, {std::min(first + 1, extent - 1), share}}});
+    }
+    return all;
+  }
+
+  // Calls body(index into y, index into x, weight).
+  template <typename Body>
+  void for_each_tap(const Body& body) const {
+    const Shape& in = plan_.inputs[0].shape;
+    for (std::int64_t plane = 0, at_y = 0; plane < in[0] * in[1]; ++plane)
+      for (const Taps& rows : rows_)
+        for (const Taps& columns : columns_) {
+          for (const auto& [row, row_weight] : rows)
+            for (const auto& [column, weight] : columns)
+              body(static_cast<std::size_t>(at_y),
+                   static_cast<std::size_t>((plane * in[2] + row) * in[3] + column),
+                   row_weight * weight);
+          ++at_y;
+        }
+  }
+
+  std::vector<Taps> rows_, columns_;
+};
+
 constexpr std::int64_t kNoGradient = -1;  // the fused ReLU cut the gradient off
 
 class MaxPool2d : public Pool<MaxPool2dDesc> {
@@ -139,6 +202,9 @@ std::unique_ptr<Op> make_op(const AvgPool2dDesc& desc) {
 }
 std::unique_ptr<Op> make_op(const AdaptiveAvgPool2dDesc& desc) {
   return std::make_unique<AveragePool<AdaptiveAvgPool2dDesc>>(desc);
+}
+std::unique_ptr<Op> make_op(const UpsampleBilinearDesc& desc) {
+  return std::make_unique<UpsampleBilinear>(desc);
 }
 std::unique_ptr<Op> make_op(const MaxPool2dDesc& desc) { return std::make_unique<MaxPool2d>(desc); }
 

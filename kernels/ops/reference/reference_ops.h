@@ -21,6 +21,7 @@ std::unique_ptr<Op> make_op(const AddDesc& desc);
 std::unique_ptr<Op> make_op(const ReorderDesc& desc);
 std::unique_ptr<Op> make_op(const AvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const AdaptiveAvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(const UpsampleBilinearDesc& desc);
 std::unique_ptr<Op> make_op(const ConcatDesc& desc);
 std::unique_ptr<Op> make_op(const DropoutDesc& desc);
 // As OpBackend's.

@@ -278,16 +278,30 @@ struct PoolBackwardTiles {
   }
 };
 
-// ---- averages ----
+// ---- weighted sums over windows ----
+//
+// An element's weight is the product of its row's and its column's, and the sum is scaled: so sums
+// of whole numbers are exact in averages.
 
-__host__ __device__ inline float window_factor(const AverageGeometry& g, std::uint32_t i,
-                                               std::uint32_t j) {
+__host__ __device__ inline float weight_of(const AverageAxis&, std::uint32_t, std::uint32_t) {
+  return 1;
+}
+__host__ __device__ inline float weight_of(const BilinearAxis& axis, std::uint32_t i,
+                                           std::uint32_t at) {
+  return axis.weight(i, at);
+}
+__host__ __device__ inline float scale_of(const WindowGeometry<AverageAxis>& g, std::uint32_t i,
+                                          std::uint32_t j) {
   return 1.0F / static_cast<float>(g.rows.counted(i) * g.columns.counted(j));
 }
+__host__ __device__ inline float scale_of(const WindowGeometry<BilinearAxis>&, std::uint32_t,
+                                          std::uint32_t) {
+  return 1;
+}
 
-template <typename T>
-struct AverageForward {
-  AverageGeometry g;
+template <typename T, typename Axis>
+struct WindowSumForward {
+  WindowGeometry<Axis> g;
   PoolWalk walk;  // of the output
   const T* x;
   T* y;
@@ -297,16 +311,17 @@ struct AverageForward {
     float sum = 0;
     for (std::uint32_t row = g.rows.begin(at.h); row < g.rows.end(at.h); ++row) {
       for (std::uint32_t column = g.columns.begin(at.w); column < g.columns.end(at.w); ++column) {
-        sum += to_float(map[row * g.input.h + column * g.input.w]);
+        sum += to_float(map[row * g.input.h + column * g.input.w]) *
+               (weight_of(g.rows, at.h, row) * weight_of(g.columns, at.w, column));
       }
     }
-    y[index] = from_float<T>(sum * window_factor(g, at.h, at.w));
+    y[index] = from_float<T>(sum * scale_of(g, at.h, at.w));
   }
 };
 
-template <typename T>
-struct AverageBackward {
-  AverageGeometry g;
+template <typename T, typename Axis>
+struct WindowSumBackward {
+  WindowGeometry<Axis> g;
   PoolWalk walk;  // of the input
   const T* dy;
   T* dx;
@@ -316,7 +331,8 @@ struct AverageBackward {
     float sum = 0;
     for (std::uint32_t i = g.rows.first_over(at.h); i < g.rows.end_over(at.h); ++i) {
       for (std::uint32_t j = g.columns.first_over(at.w); j < g.columns.end_over(at.w); ++j) {
-        sum += to_float(map[i * g.output.h + j * g.output.w]) * window_factor(g, i, j);
+        sum += to_float(map[i * g.output.h + j * g.output.w]) *
+               (weight_of(g.rows, i, at.h) * weight_of(g.columns, j, at.w)) * scale_of(g, i, j);
       }
     }
     dx[index] = from_float<T>(sum);
@@ -386,7 +402,8 @@ cudaError_t backward_windows(const PoolGeometry& g, const PoolBackwardCall& call
                       static_cast<const Winner*>(call.winners), static_cast<T*>(call.dx)});
 }
 
-PoolWalk walk_over(const AverageGeometry& g, std::uint32_t rows, std::uint32_t columns) {
+template <typename Axis>
+PoolWalk walk_over(const WindowGeometry<Axis>& g, std::uint32_t rows, std::uint32_t columns) {
   return {g.channels_last, Divisor(g.channels), Divisor(rows), Divisor(columns)};
 }
 
@@ -444,23 +461,35 @@ cudaError_t pool_backward(const PoolGeometry& geometry, const PoolBackwardCall& 
   });
 }
 
-cudaError_t average_forward(const AverageGeometry& g, const void* x, void* y, cudaStream_t stream) {
+template <typename Axis>
+cudaError_t window_sum_forward(const WindowGeometry<Axis>& g, const void* x, void* y,
+                               cudaStream_t stream) {
   return with_element_type(g.type, [&](auto element) {
     using T = decltype(element);
     return for_each(g.batch * g.channels * g.rows.outputs * g.columns.outputs, stream,
-                    AverageForward<T>{g, walk_over(g, g.rows.outputs, g.columns.outputs),
-                                      static_cast<const T*>(x), static_cast<T*>(y)});
+                    WindowSumForward<T, Axis>{g, walk_over(g, g.rows.outputs, g.columns.outputs),
+                                              static_cast<const T*>(x), static_cast<T*>(y)});
   });
 }
 
-cudaError_t average_backward(const AverageGeometry& g, const void* dy, void* dx,
-                             cudaStream_t stream) {
+template <typename Axis>
+cudaError_t window_sum_backward(const WindowGeometry<Axis>& g, const void* dy, void* dx,
+                                cudaStream_t stream) {
   return with_element_type(g.type, [&](auto element) {
     using T = decltype(element);
     return for_each(g.batch * g.channels * g.rows.extent * g.columns.extent, stream,
-                    AverageBackward<T>{g, walk_over(g, g.rows.extent, g.columns.extent),
-                                       static_cast<const T*>(dy), static_cast<T*>(dx)});
+                    WindowSumBackward<T, Axis>{g, walk_over(g, g.rows.extent, g.columns.extent),
+                                               static_cast<const T*>(dy), static_cast<T*>(dx)});
   });
 }
+
+template cudaError_t window_sum_forward(const WindowGeometry<AverageAxis>&, const void*, void*,
+                                        cudaStream_t);
+template cudaError_t window_sum_forward(const WindowGeometry<BilinearAxis>&, const void*, void*,
+                                        cudaStream_t);
+template cudaError_t window_sum_backward(const WindowGeometry<AverageAxis>&, const void*, void*,
+                                         cudaStream_t);
+template cudaError_t window_sum_backward(const WindowGeometry<BilinearAxis>&, const void*, void*,
+                                         cudaStream_t);
 
 }  // namespace ddpbench::ops::cuda

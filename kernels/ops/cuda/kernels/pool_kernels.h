@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/ops/bilinear.h"
 #include "kernels/ops/tensor_layout.h"
 #include "kernels/runtime/data_type.h"
 
@@ -112,21 +113,25 @@ struct AverageAxis {
   }
 };
 
-struct AverageGeometry {
+// Each output is a weighted sum over a window.
+template <typename Axis>
+struct WindowGeometry {
   std::uint32_t batch = 0, channels = 0;
-  AverageAxis rows, columns;
+  Axis rows, columns;
   ImageStrides input, output;  // densely packed maps in one order
   bool channels_last = false;  // the order of both
   DataType type = DataType::fp32;
 };
 
-// Average-pooling. Forward reads the input and writes the output, one thread an output. Backward
-// has one thread a pixel, which adds up the gradients of the windows that cover it: no atomics, the
-// same sum every time. Bound by memory bandwidth; sums are fp32. Each is one launch. REQUIRES:
-// fewer than 2^31 elements in each map.
-cudaError_t average_forward(const AverageGeometry& geometry, const void* x, void* y,
-                            cudaStream_t stream);
-cudaError_t average_backward(const AverageGeometry& geometry, const void* dy, void* dx,
-                             cudaStream_t stream);
+// Average-pooling (AverageAxis) and bilinear upsampling (BilinearAxis). Forward reads the input and
+// writes the output, one thread an output. Backward has one thread a pixel, which adds up the
+// gradients of the windows that cover it: no atomics, the same sum every time. Bound by memory
+// bandwidth; sums are fp32. Each is one launch. REQUIRES: fewer than 2^31 elements in each map.
+template <typename Axis>
+cudaError_t window_sum_forward(const WindowGeometry<Axis>& geometry, const void* x, void* y,
+                               cudaStream_t stream);
+template <typename Axis>
+cudaError_t window_sum_backward(const WindowGeometry<Axis>& geometry, const void* dy, void* dx,
+                                cudaStream_t stream);
 
 }  // namespace ddpbench::ops::cuda

@@ -21,6 +21,7 @@ std::unique_ptr<Op> make_op(const ContextPtr& context, const AddDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const ReorderDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const AvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const AdaptiveAvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(const ContextPtr& context, const UpsampleBilinearDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const ConcatDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const DropoutDesc& desc);
 

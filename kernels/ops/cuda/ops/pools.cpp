@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// max_pool2d, avg_pool2d and adaptive_avg_pool2d on the own kernels, over plain or channels-last
-// maps of either type. The output keeps the input's layout: linear layers here read both.
+// max_pool2d, avg_pool2d, adaptive_avg_pool2d and upsample_bilinear on the own kernels, over plain
+// or channels-last maps of either type. The output keeps the input's layout: linear layers here
+// read both.
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/pool_kernels.h"
 #include "kernels/ops/cuda/library/layout.h"
@@ -116,9 +117,10 @@ class MaxPool2d final : public Op {
   PoolGeometry geometry_;
 };
 
-// ---- avg_pool2d, adaptive_avg_pool2d ----
+// ---- avg_pool2d, adaptive_avg_pool2d, upsample_bilinear ----
 
-void set_windows(const AvgPool2dDesc& desc, const std::string& where, AverageGeometry& geometry) {
+void set_windows(const AvgPool2dDesc& desc, const std::string& where,
+                 WindowGeometry<AverageAxis>& geometry) {
   const auto index = [&](std::int64_t value) { return element_index(value, where); };
   const Window2d& w = desc.window;
   geometry.rows.kernel = index(w.kernel_h), geometry.columns.kernel = index(w.kernel_w);
@@ -129,12 +131,15 @@ void set_windows(const AvgPool2dDesc& desc, const std::string& where, AverageGeo
   geometry.columns.counted_to = index(geometry.columns.extent + 2 * w.pad_w + w.more_w);
 }
 
-void set_windows(const AdaptiveAvgPool2dDesc&, const std::string&, AverageGeometry&) {}
+// The sizes say all.
+template <typename Desc, typename Axis>
+void set_windows(const Desc&, const std::string&, WindowGeometry<Axis>&) {}
 
-class AveragePool final : public Op {
+template <typename Axis>
+class WindowSum final : public Op {
  public:
   template <typename Desc>
-  explicit AveragePool(const Desc& desc) : Op(plain_plan(desc)), where_(where_of(desc)) {
+  explicit WindowSum(const Desc& desc) : Op(plain_plan(desc)), where_(where_of(desc)) {
     keep_layout(desc.input, plan_);
     const auto index = [&](std::int64_t value) { return element_index(value, where_); };
     const Shape& in = plan_.inputs[0].shape;
@@ -152,19 +157,20 @@ class AveragePool final : public Op {
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
-    check(average_forward(geometry_, args.inputs[0], args.output, native_stream(stream)), where_,
-          "average_forward");
+    check(window_sum_forward(geometry_, args.inputs[0], args.output, native_stream(stream)), where_,
+          "window_sum_forward");
   }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
     if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
-    check(average_backward(geometry_, args.grad_output, args.grad_inputs[0], native_stream(stream)),
-          where_, "average_backward");
+    check(window_sum_backward(geometry_, args.grad_output, args.grad_inputs[0],
+                              native_stream(stream)),
+          where_, "window_sum_backward");
   }
 
  private:
   std::string where_;
-  AverageGeometry geometry_;
+  WindowGeometry<Axis> geometry_;
 };
 
 }  // namespace
@@ -182,10 +188,13 @@ bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int6
 }
 
 std::unique_ptr<Op> make_op(const ContextPtr&, const AvgPool2dDesc& desc) {
-  return std::make_unique<AveragePool>(desc);
+  return std::make_unique<WindowSum<AverageAxis>>(desc);
 }
 std::unique_ptr<Op> make_op(const ContextPtr&, const AdaptiveAvgPool2dDesc& desc) {
-  return std::make_unique<AveragePool>(desc);
+  return std::make_unique<WindowSum<AverageAxis>>(desc);
+}
+std::unique_ptr<Op> make_op(const ContextPtr&, const UpsampleBilinearDesc& desc) {
+  return std::make_unique<WindowSum<BilinearAxis>>(desc);
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What upsample_bilinear reads along one axis, alike on every backend but the reference.
+#pragma once
+
+#include <cstdint>
+
+#include "base/random.h"
+
+namespace ddpbench::ops {
+
+// Output i is (1 - s) * x[b] + s * x[b + 1] where b + s = max((i + 1/2) * extent / outputs - 1/2,
+// 0) with 0 <= s < 1; at the map's end x[b] alone. Whole numbers give b and s exactly, where
+// PyTorch rounds the quotient: s differs by a few units in the last place of b.
+struct BilinearAxis {
+  std::uint32_t extent = 0, outputs = 0;
+
+  // Output i reads [begin(i), end(i)), one element or two.
+  DDPBENCH_HOST_DEVICE std::uint32_t begin(std::uint32_t i) const {
+    return static_cast<std::uint32_t>(place(i) / (std::uint64_t{2} * outputs));
+  }
+  DDPBENCH_HOST_DEVICE std::uint32_t end(std::uint32_t i) const {
+    const std::uint32_t second = begin(i) + 1;
+    return second < extent ? second + 1 : extent;
+  }
+  // REQUIRES: output i reads `position`.
+  DDPBENCH_HOST_DEVICE float weight(std::uint32_t i, std::uint32_t position) const {
+    const std::uint32_t first = begin(i), parts = 2 * outputs;
+    if (first + 1 == extent) return 1;
+    const auto share = static_cast<float>(place(i) % parts) / static_cast<float>(parts);
+    return position == first ? 1 - share : share;
+  }
+  // The outputs that read a position: [first_over(position), end_over(position)).
+  DDPBENCH_HOST_DEVICE std::uint32_t first_over(std::uint32_t position) const {
+    return position < 2 ? 0 : first_from(position - 1);
+  }
+  DDPBENCH_HOST_DEVICE std::uint32_t end_over(std::uint32_t position) const {
+    return position + 1 == extent ? outputs : first_from(position + 1);
+  }
+
+ private:
+  // b + s of output i in parts of 1 / (2 * outputs).
+  DDPBENCH_HOST_DEVICE std::uint64_t place(std::uint32_t i) const {
+    const std::uint64_t centre = (std::uint64_t{2} * i + 1) * extent;
+    return centre < outputs ? 0 : centre - outputs;
+  }
+  // The first output whose b is `position` or more. REQUIRES: position > 0.
+  DDPBENCH_HOST_DEVICE std::uint32_t first_from(std::uint32_t position) const {
+    const std::uint64_t centre = (std::uint64_t{2} * position + 1) * outputs;
+    const std::uint64_t first = (centre + extent - 1) / extent / 2;
+    return first < outputs ? static_cast<std::uint32_t>(first) : outputs;
+  }
+};
+
+}  // namespace ddpbench::ops

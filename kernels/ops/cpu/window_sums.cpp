@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// avg_pool2d, adaptive_avg_pool2d and upsample_bilinear over the layout that the input has, in
+// fp32: weighted sums over windows, whose weights are products of a row's and a column's. oneDNN
+// has no adaptive pool whose windows differ in size, and its backward of a resampling is a scalar
+// loop.
+//
+// The kernels work on planes of pixels whose channels lie together, [h][w][inner], as those of
+// max_pool.h. The sums of a window grow in the output's own memory, pixel after pixel. With several
+// channels to a pixel that is a vector loop. With one it is not, and a window's sum is short.
+// Backward adds each output's gradient to its window: one thread has a plane, so the order is
+// fixed.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "kernels/ops/bilinear.h"
+#include "kernels/ops/cpu/cpu_ops.h"
+
+namespace ddpbench::ops::cpu {
+namespace {
+
+// Along one axis: the elements of the map that an output sums, [begin, end), and their weights.
+struct WeightedRange {
+  std::int64_t begin, end;
+  float first, others;
+
+  float weight(std::int64_t at) const { return at == begin ? first : others; }
+};
+
+WeightedRange mean_of(std::int64_t begin, std::int64_t end, std::int64_t counted) {
+  const float share = 1 / static_cast<float>(counted);
+  return {begin, end, share, share};
+}
+
+struct WindowGeometry {
+  std::int64_t height = 0, width = 0;
+  std::int64_t inner = 0;                    // channels of a pixel
+  std::vector<WeightedRange> rows, columns;  // one for each output row and column
+
+  std::int64_t input_elements() const { return height * width * inner; }
+  std::int64_t output_elements() const {
+    return static_cast<std::int64_t>(rows.size() * columns.size()) * inner;
+  }
+};
+
+// Calls body(offset of a pixel in the input, offset in the output, weight) for each pixel of each
+// window.
+template <typename Body>
+DDPBENCH_SIMD_BODY inline void for_each_pixel(const WindowGeometry& g, const Body& body) {
+  std::int64_t output = 0;
+  for (const WeightedRange& rows : g.rows)
+    for (const WeightedRange& columns : g.columns) {
+      for (std::int64_t row = rows.begin; row < rows.end; ++row)
+        for (std::int64_t column = columns.begin; column < columns.end; ++column)
+          body((row * g.width + column) * g.inner, output,
+               rows.weight(row) * columns.weight(column));
+      output += g.inner;
+    }
+}
+
+// Windows of `kernel` elements, cut at the map's edges. Of those that `counted_pad` adds to its
+// end, if any, none is in a sum.
+std::vector<WeightedRange> window_ranges(std::int64_t extent, std::int64_t outputs,
+                                         std::int64_t kernel, std::int64_t stride, std::int64_t pad,
+                                         std::optional<std::int64_t> counted_pad) {
+  std::vector<WeightedRange> ranges;
+  for (std::int64_t i = 0; i < outputs; ++i) {
+    const std::int64_t from = i * stride - pad;
+    const std::int64_t begin = std::max<std::int64_t>(from, 0);
+    const std::int64_t end = std::min(from + kernel, extent);
+    ranges.push_back(mean_of(
+        begin, end, counted_pad ? std::min(kernel, extent + *counted_pad - from) : end - begin));
+  }
+  return ranges;
+}
+
+// As adaptive_avg_pool2d defines them.
+std::vector<WeightedRange> adaptive_ranges(std::int64_t extent, std::int64_t outputs) {
+  std::vector<WeightedRange> ranges;
+  for (std::int64_t i = 0; i < outputs; ++i) {
+    const std::int64_t begin = i * extent / outputs;
+    const std::int64_t end = ((i + 1) * extent + outputs - 1) / outputs;
+    ranges.push_back(mean_of(begin, end, end - begin));
+  }
+  return ranges;
+}
+
+std::vector<WeightedRange> bilinear_ranges(std::int64_t extent, std::int64_t outputs) {
+  const BilinearAxis axis{static_cast<std::uint32_t>(extent), static_cast<std::uint32_t>(outputs)};
+  std::vector<WeightedRange> ranges;
+  for (std::uint32_t i = 0; i < axis.outputs; ++i) {
+    const std::uint32_t begin = axis.begin(i), end = axis.end(i);
+    ranges.push_back({begin, end, axis.weight(i, begin), axis.weight(i, end - 1)});
+  }
+  return ranges;
+}
+
+void sum_forward(SimdLevel level, const WindowGeometry& g, const float* x, float* y) {
+  std::fill_n(y, g.output_elements(), 0.0F);
+  run_simd(level, [=, &g]() DDPBENCH_SIMD_BODY {
+    for_each_pixel(g, [=, inner = g.inner](std::int64_t at_x, std::int64_t at_y, float weight)
+                          DDPBENCH_SIMD_BODY {
+#pragma GCC ivdep
+                            for (std::int64_t c = 0; c < inner; ++c)
+                              y[at_y + c] += x[at_x + c] * weight;
+                          });
+  });
+}
+
+// Writes all of dx.
+void sum_backward(SimdLevel level, const WindowGeometry& g, const float* dy, float* dx) {
+  std::fill_n(dx, g.input_elements(), 0.0F);
+  run_simd(level, [=, &g]() DDPBENCH_SIMD_BODY {
+    for_each_pixel(g, [=, inner = g.inner](std::int64_t at_x, std::int64_t at_y, float weight)
+                          DDPBENCH_SIMD_BODY {
+#pragma GCC ivdep
+                            for (std::int64_t c = 0; c < inner; ++c)
+                              dx[at_x + c] += dy[at_y + c] * weight;
+                          });
+  });
+}
+
+void set_windows(const AvgPool2dDesc& desc, const Shape& out, WindowGeometry& geometry) {
+  const Window2d& w = desc.window;
+  const auto counted = [&](std::int64_t pad) {
+    return desc.count_include_pad ? std::optional(pad) : std::nullopt;
+  };
+  geometry.rows = window_ranges(geometry.height, out[2], w.kernel_h, w.stride_h, w.pad_h,
+                                counted(w.pad_h + w.more_h));
+  geometry.columns = window_ranges(geometry.width, out[3], w.kernel_w, w.stride_w, w.pad_w,
+                                   counted(w.pad_w + w.more_w));
+}
+
+void set_windows(const AdaptiveAvgPool2dDesc&, const Shape& out, WindowGeometry& geometry) {
+  geometry.rows = adaptive_ranges(geometry.height, out[2]);
+  geometry.columns = adaptive_ranges(geometry.width, out[3]);
+}
+
+void set_windows(const UpsampleBilinearDesc&, const Shape& out, WindowGeometry& geometry) {
+  geometry.rows = bilinear_ranges(geometry.height, out[2]);
+  geometry.columns = bilinear_ranges(geometry.width, out[3]);
+}
+
+class WindowSum : public Op {
+ public:
+  template <typename Desc>
+  WindowSum(Team team, const Desc& desc) : Op(plain_plan(desc)), team_(team) {
+    const Shape in = desc.input.shape, out = plan_.output.shape;
+    std::int64_t block = channel_block(desc.input);
+    if (block > 0) plan_.inputs = {with_type(desc.input, DataType::fp32)};
+    if (block == 0) block = 1;  // not a layout of these kernels: read it plain
+    geometry_ = {.height = in[2], .width = in[3], .inner = block};
+    set_windows(desc, out, geometry_);
+    planes_ = in[0] * ceil_div(in[1], block);
+    // Whole blocks of one pixel lie as plain channels do.
+    const bool is_plain = out[2] * out[3] == 1 && in[1] % block == 0;
+    if (!is_plain) plan_.output = image_layout(out, block);
+    plan_.description += fmt::format(" ({})", to_string(team_.simd));
+  }
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    const auto* x = static_cast<const float*>(args.inputs[0]);
+    auto* y = static_cast<float*>(args.output);
+    for_each_plane([&](std::int64_t plane) {
+      sum_forward(team_.simd, geometry_, x + plane * geometry_.input_elements(),
+                  y + plane * geometry_.output_elements());
+    });
+  }
+
+  void backward(Stream&, const BackwardArgs& args) override {
+    if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
+    const auto* dy = static_cast<const float*>(args.grad_output);
+    auto* dx = static_cast<float*>(args.grad_inputs[0]);
+    for_each_plane([&](std::int64_t plane) {
+      sum_backward(team_.simd, geometry_, dy + plane * geometry_.output_elements(),
+                   dx + plane * geometry_.input_elements());
+    });
+  }
+
+ private:
+  // A plane is one sample's group of `inner` channels, the kernels' unit of work.
+  template <typename Body>
+  void for_each_plane(const Body& body) const {
+    const int threads =
+        planes_ * std::max(geometry_.input_elements(), geometry_.output_elements()) <
+                kMinParallelElements
+            ? 1
+            : team_.threads;
+    parallel_shares(threads, planes_, 1, [&](int, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t plane = begin; plane < end; ++plane) body(plane);
+    });
+  }
+
+  Team team_;
+  WindowGeometry geometry_;
+  std::int64_t planes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_op(Team team, const AvgPool2dDesc& desc) {
+  return std::make_unique<WindowSum>(team, desc);
+}
+std::unique_ptr<Op> make_op(Team team, const AdaptiveAvgPool2dDesc& desc) {
+  return std::make_unique<WindowSum>(team, desc);
+}
+std::unique_ptr<Op> make_op(Team team, const UpsampleBilinearDesc& desc) {
+  return std::make_unique<WindowSum>(team, desc);
+}
+
+}  // namespace ddpbench::ops::cpu
