@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The residual networks of configs/models: parameters, names and shapes as torchvision has them.
-// tests/nn/figures has a line for each layer of four of them that has parameters or pools: name,
-// shape of input and output, number of parameters.
+// The residual networks of configs/models, DeepLabv3's too: parameters, names and shapes as
+// torchvision has them. tests/nn/figures has a line for each layer of four of them that has
+// parameters or pools: name, shape of input and output, number of parameters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,6 +30,7 @@ std::vector<Totals> residual_networks() {
           {"resnet101", 44'549'160, 314, 1000, image},
           {"resnet152", 60'192'808, 467, 1000, image},
           {"resnext50_32x4d", 25'028'904, 161, 1000, image},
+          {"deeplabv3_resnet101", 60'996'202, 340, 21, {3, 513, 513}},
           // He et al. (CVPR 2016), section 4.2, n = 3, with projections (their option B): 269,722
           // parameters of the network whose shortcuts have none, and 16 * 32 + 2 * 32 + 32 * 64 +
           // 2 * 64 of the two projections with their batch norms.
