@@ -158,8 +158,7 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
           ? "--sync-batch-norm: workers would wait for each other's statistics; leave one out"
           : nullptr;
   if (config.serves_one_by_one() && clash != nullptr) {
-    const char* const mode = config.max_staleness > 0 ? "--ps-mode=async" : "--backup-workers";
-    throw ConfigError(fmt::format("{} {}", mode, clash));
+    throw ConfigError(fmt::format("{} {}", config.serves_one_by_one(), clash));
   }
   if (config.backup_workers >= config.replicas) {
     throw ConfigError(fmt::format("--gpus={} --backup-workers={}: no gradient is left to take",

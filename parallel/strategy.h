@@ -80,8 +80,13 @@ struct StrategyConfig {
   int max_staleness = 0;
   // ps: synchronous servers take the gradients of the first workers of a step, and drop so many.
   int backup_workers = 0;
-  // ps: whether a server serves each worker as it comes. Then the result is approximate.
-  bool serves_one_by_one() const { return max_staleness > 0 || backup_workers > 0; }
+  // ps: the option by which a server serves each worker as it comes, which makes the result
+  // approximate; null: it serves all together.
+  const char* serves_one_by_one() const {
+    return max_staleness > 0    ? "--ps-mode=async"
+           : backup_workers > 0 ? "--backup-workers"
+                                : nullptr;
+  }
   // ps: how often a server receives gradients in a step.
   std::uint32_t server_rounds() const {
     return serves_one_by_one() ? static_cast<std::uint32_t>(replicas) : 1;

@@ -67,7 +67,7 @@ std::string resolve_backend(const TrainingJob& job) {
   if (config.serves_one_by_one() && job.options.device == "cuda" && !job.has_cpu_servers()) {
     throw ConfigError(
         fmt::format("{}: servers on GPUs cannot wait for any worker; use --server-device=cpu",
-                    config.max_staleness > 0 ? "--ps-mode=async" : "--backup-workers"));
+                    config.serves_one_by_one()));
   }
   if (ranks.size() == 1 && ranks[0].replicas.size() == 1) return "none";
   if (job.has_cpu_servers()) {
