@@ -42,6 +42,7 @@ bool accumulates_buckets(const RunCell& cell) {
 bool averages_weights(const RunCell& cell) {
   return has_buckets(cell) && strategy_traits(cell.strategy).averages_weights;
 }
+bool crosses_links(const RunCell& cell) { return !strategy_traits(cell.strategy).one_process; }
 bool groups_ranks(const RunCell& cell) { return strategy_traits(cell.strategy).groups_ranks; }
 bool has_cuda_graphs(const RunCell& cell) { return strategy_traits(cell.strategy).records_steps; }
 bool overlaps(const RunCell& cell) {
@@ -284,18 +285,22 @@ void check_axes(const Options& options) {
       cells.push_back(std::move(cell));
     }
   }
+  const std::string useless =
+      fmt::format(": no run of --strategy={} has a use for it", fmt::join(strategies, ","));
+  for (const Options& entry : entries) {
+    if (!entry.emulate_link.empty() && std::ranges::none_of(cells, crosses_links))
+      throw ConfigError(fmt::format("--emulate-link={}{}", entry.emulate_link, useless));
+  }
   for (const SweepAxis& axis : sweep_axes()) {
     if (!axis.refuses_alone || std::ranges::any_of(cells, axis.heeded)) continue;
+    const bool lacks = !axis.needs.empty() && std::ranges::any_of(cells, has_servers);
     for (const Options& entry : entries) {
       for (std::size_t i = 0; i < axis.listed(entry); ++i) {
         RunCell cell;
         axis.take(cell, entry, i);
         if (axis.text(cell) == axis.text({})) continue;
-        std::string why = std::ranges::any_of(cells, has_servers) ? axis.needs : "";
-        if (why.empty())
-          why =
-              fmt::format(": no run of --strategy={} has a use for it", fmt::join(strategies, ","));
-        throw ConfigError(fmt::format("--{}={}{}", axis.option, axis.text(cell), why));
+        throw ConfigError(
+            fmt::format("--{}={}{}", axis.option, axis.text(cell), lacks ? axis.needs : useless));
       }
     }
   }

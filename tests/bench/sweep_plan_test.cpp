@@ -148,6 +148,9 @@ TEST(Matrix, RefusesAValueOfASpecialOptionThatNoRunUses) {
             "--backup-workers=1 does not go with --ps-mode=async");
   EXPECT_EQ(refusal_of({"--strategy=zero1,ps", "--sync-every=4"}),
             "--sync-every=4: no run of --strategy=ps,zero1 has a use for it");
+  EXPECT_EQ(refusal_of({"--strategy=single,dp", "--gpus=2", "--emulate-link=1Gbit,50us"}),
+            "--emulate-link=1Gbit,50us: no run of --strategy=dp,single has a use for it");
+  EXPECT_EQ(refusal_of({"--strategy=dp,ddp", "--gpus=2", "--emulate-link=1Gbit,50us"}), "");
   // It has no effect on one device, in one pass, or before a launcher says how many ranks there
   // are.
   EXPECT_EQ(refusal_of({"--strategy=localsgd", "--sync-every=2"}), "");
