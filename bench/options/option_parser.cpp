@@ -19,6 +19,7 @@
 #include "bench/options/command_words.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_value.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {
@@ -150,6 +151,19 @@ GivenLayers read_layers(const Flags& flags, const ParseContext& context) {
   return layers;
 }
 
+// The one text of all that mean the same link; empty for "none".
+std::string link_text(const std::string& text) {
+  const comm::Link link = comm::parse_link(text == "none" ? "" : text);  // or it throws
+  const auto scaled = [](double value, std::array<const char*, 3> units) {
+    std::size_t unit = 0;
+    for (; unit < 2 && value >= 1e3; ++unit) value /= 1e3;
+    return fmt::format("{:.9g}{}", value, units.at(unit));
+  };
+  if (link.bytes_per_s == 0) return "";
+  return scaled(link.bytes_per_s / 125, {"kbit", "Mbit", "Gbit"}) + "," +
+         scaled(1e6 * link.latency_s, {"us", "ms", "s"});
+}
+
 // The options of the command, or of an entry of "runs": its values are above those of the file
 // around it, and below variables and flags. Adds what is to be said of them to `notes`, once.
 Options resolve(const GivenLayers& layers, Command command, const RunEntry* entry,
@@ -170,7 +184,7 @@ Options resolve(const GivenLayers& layers, Command command, const RunEntry* entr
       order, [](const OptionSource* source) { return source->find("strategy") != nullptr; });
   if (command == Command::run && !chosen && (layers.one_run || !options.save_model.empty()))
     options.strategies = {"single"};
-  if (options.emulate_link == "none") options.emulate_link.clear();
+  options.emulate_link = link_text(options.emulate_link);
   settle_conditions(options, order);
   settle_data(options, order);
   for (std::string& note : set_optimizer_defaults(options, order)) {

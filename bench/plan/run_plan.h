@@ -44,7 +44,7 @@ void refuse_missing_gpus(
 std::string common_backend(const std::vector<std::string>& backends);
 // Returns a name of comm_backends() for `wanted`, which may be "auto".
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus);
-// Refuses a value of --emulate-link that is no link, or that nothing emulates. Throws ConfigError.
+// Throws ConfigError for a link that nothing emulates.
 void check_link(const std::string& link, const std::string& backend, const std::string& device);
 // Throws UnavailableError when threads of one process would share a GPU and the backend does not
 // let them.

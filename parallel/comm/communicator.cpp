@@ -13,7 +13,7 @@
 namespace ddpbench::comm {
 
 Link parse_link(const std::string& text) {
-  static const std::regex kForm(R"(([0-9.]+)([kMG])(bit|B),([0-9.]+)(u|m|)s)");
+  static const std::regex kForm(R"(([0-9.e+-]+)([kMG])(bit|B),([0-9.e+-]+)(u|m|)s)");
   const std::map<std::string, double> units = {{"k", 1e3},  {"M", 1e6},     {"G", 1e9},  {"B", 1},
                                                {"u", 1e-6}, {"bit", 0.125}, {"m", 1e-3}, {"", 1}};
   if (text.empty()) return {};
