@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
+#include <barrier>
 #include <string>
 #include <thread>
 #include <vector>
@@ -211,6 +212,56 @@ TEST(EmulatedLink, IsNamedByADeadlineThatPassesInIt) {
             error_of(c.all_reduce(data.first(), ReduceOp::sum, kDeferred), deadline_after(0.3));
         // The second may see the first one's abort before its own deadline.
         check(error.find("while waiting for the emulated link") != std::string::npos, error);
+      },
+      options)
+      .expect_success();
+}
+
+// The receiver waits for what its link carries, and so does the sender: nobody else is late. Where
+// nothing was sent, the sender is.
+TEST(EmulatedLink, IsNamedByBothEndsOfAMessageThatIsInIt) {
+  WorldOptions options = test_options();
+  options.link = {100, 0};
+  for (const bool sends : {true, false}) {
+    std::barrier both(2);  // who leaves is named, too
+    run_ranks(
+        RankKind::threads, 2,
+        [&](Communicator& c) {
+          Data data;
+          std::string error;
+          if (c.rank() == 1) {
+            error = error_of(c.recv(data.first(), 0, kDeferred), deadline_after(0.5));
+          } else if (sends) {
+            error = error_of(c.send(data.first(), 1, kDeferred), deadline_after(0.5));
+          }
+          both.arrive_and_wait();
+          const char* const late = sends ? "waiting for the emulated link" : "waiting for rank 0";
+          check((!sends && c.rank() == 0) || error.find(late) != std::string::npos, error);
+        },
+        options)
+        .expect_success();
+  }
+}
+
+// A command of a server and the gradient behind it are one message of a network.
+TEST(EmulatedLink, TakesOneLatencyForACommandAndItsData) {
+  constexpr double kLong_s = 0.2;
+  WorldOptions options = test_options();
+  options.link = {1e9, kLong_s};
+  run_ranks(
+      RankKind::processes, 2,
+      [](Communicator& c) {
+        Data data;
+        std::int64_t command = 1;
+        const Elements word{&command, 1, DataType::int64}, shard = data.first();
+        const double begin_s = steady_s();
+        const auto take = [&](const Elements& one) {
+          (c.rank() == 0 ? c.send(one, 1, kDeferred) : c.recv(one, 0, kDeferred)).synchronize();
+        };
+        take(word);
+        take(shard);
+        const double lasted_s = steady_s() - begin_s;
+        check(lasted_s >= kLong_s && lasted_s < 1.9 * kLong_s, fmt::format("{} s", lasted_s));
       },
       options)
       .expect_success();

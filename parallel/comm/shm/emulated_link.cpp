@@ -21,9 +21,10 @@ double EmulatedLink::crossed_s(int sender, double from_s, double bytes) {
   return std::max(sent_s, receives_until_s_);
 }
 
-double EmulatedLink::arrival_s(int peer, std::size_t bytes) {
-  if (!is_given() || peer == peers_.rank()) return 0;
-  return crossed_s(peer, steady_s(), static_cast<double>(bytes)) + link_.latency_s;
+double EmulatedLink::arrival_s(int peer, const Elements& message) {
+  const bool steers = message.type == DataType::int64 && message.count == 1;
+  if (!is_given() || peer == peers_.rank() || steers) return 0;
+  return crossed_s(peer, steady_s(), static_cast<double>(message.bytes())) + link_.latency_s;
 }
 
 double EmulatedLink::end_s(const Operation& collective, AllReduceAlgorithm ran, double entered_s) {

@@ -23,8 +23,9 @@ class EmulatedLink {
 
   bool is_given() const noexcept { return link_.bytes_per_s > 0; }
 
-  // When a message of `peer` arrives whose transfer may begin now; 0 without a link.
-  double arrival_s(int peer, std::size_t bytes);
+  // When a message of `peer` arrives whose transfer may begin now; 0: at once, without a link, and
+  // for one integer, which steers ranks (ps) and would cross a network with the data beside it.
+  double arrival_s(int peer, const Elements& message);
   // When a collective ends that all ranks had entered at `entered_s`. `ran`: of all-reduces.
   // REQUIRES: is_given().
   double end_s(const Operation& collective, AllReduceAlgorithm ran, double entered_s);

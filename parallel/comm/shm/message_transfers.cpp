@@ -100,7 +100,7 @@ bool MessageTransfers::advance_recv(Transfer& transfer, Channel& channel) {
     check_matches(o, channel.message);
     transfer.work->peers_arrived();
     if (o.out.bytes() > 0) copy_message(o, channel);
-    transfer.arrival_s = link_.arrival_s(o.root, o.out.bytes());
+    transfer.arrival_s = link_.arrival_s(o.root, o.out);
   }
   if (steady_s() < transfer.arrival_s) return false;
   if (o.root != peers_.rank())

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <thread>
 #include <tuple>
@@ -199,8 +200,11 @@ void PeerGroup::ensure_same_operation(const Descriptor& mine, const Descriptor& 
 }
 
 std::string PeerGroup::late_peers(int peer, const WaitReason& reason) const {
-  if (peer == rank_) return "the emulated link";
-  if (reason.collective == 0) {
+  const bool is_message = reason.collective == 0;
+  const bool receives = background_ && std::isfinite(background_->wake_s());
+  const bool is_on_link = receives || own().sends_until_s.load() > steady_s();
+  if (peer == rank_ || (is_message && is_on_link)) return "the emulated link";
+  if (is_message) {
     return peer == kAnybody ? "a message" : fmt::format("rank {}", peer);
   }
   std::string late;
