@@ -176,9 +176,7 @@ ServerCommand ServerShard::receive_command() {
 
 void ServerShard::handle_push() {
   receive_gradients();
-  const bool missing = config_.faults.missing_bucket == index_;
-  const float* const gradient =
-      mean_of(std::span(pushed_views_).first(missing ? 1 : pushed_views_.size()));
+  const float* const gradient = mean_of(pushed_views_);
   const bool on_server = config_.ps_update == PsUpdate::server;
   if (on_server) update(gradient);
   send_to_all(shard_of(on_server ? weights_ : gradient_));
@@ -187,7 +185,8 @@ void ServerShard::handle_push() {
 const float* ServerShard::mean_of(std::span<const float* const> pushes) {
   const ScopedPhase phase(context_.observer, Phase::reduce, *stream_);
   auto* const mean = static_cast<float*>(shard_of(gradient_).data);
-  context_.backends[0]->mean(*stream_, pushes, mean, count_);
+  const bool missing = config_.faults.missing_bucket == index_;  // all but the first
+  context_.backends[0]->mean(*stream_, pushes.first(missing ? 1 : pushes.size()), mean, count_);
   return mean;
 }
 
@@ -255,7 +254,7 @@ void ServerShard::await(std::size_t worker, bool gradient) {
 void ServerShard::take_push(std::size_t worker) {
   Client& client = clients_[worker];
   ++served_.staleness[served_.updates - client.known];
-  update(pushed_views_[worker]);
+  if (worker == 0 || config_.faults.missing_bucket != index_) update(pushed_views_[worker]);
   ++client.pushes;
   const std::int64_t fewest = std::ranges::min(clients_, {}, &Client::pushes).pushes;
   for (std::size_t w = 0; w < clients_.size(); ++w) {

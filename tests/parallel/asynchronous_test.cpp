@@ -169,6 +169,17 @@ TEST(AsynchronousServer, AppliesEachPushAsItComesAndAnswersItsWorkerAlone) {
   });
 }
 
+// As in a synchronous server, the gradients of the first worker alone are applied.
+TEST(AsynchronousServer, LacksTheGradientsThatAPlantedFaultLoses) {
+  StrategyConfig config = served(2, 9);
+  config.faults.missing_bucket = 0;
+  const ServedPushes pushes = serve(config, [](std::vector<Worker>& workers) {
+    EXPECT_EQ(workers[1].step(4), 10);
+    EXPECT_EQ(workers[0].step(2), 9);
+  });
+  EXPECT_EQ(pushes.updates, 1);
+}
+
 TEST(AsynchronousServer, CountsTheUpdatesByOthersSinceThePull) {
   const ServedPushes pushes = serve(served(3, 9), [](std::vector<Worker>& workers) {
     workers[0].step(1);  // 0
