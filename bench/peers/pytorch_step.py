@@ -5,7 +5,7 @@
 
 A step lasts from asking for the batch to the end of the update; with several ranks it lasts as long as
 its slowest rank. Prints one JSON line: the steps' times in seconds and the process's peak memory.
-Networks other than simple_cnn are torchvision's. Exits with 3 when PyTorch, or torchvision where it is
+Networks other than simple_cnn are torchvision's, also those of torchvision.models.segmentation. Exits with 3 when PyTorch, or torchvision where it is
 asked for, is not installed.
 """
 import argparse
@@ -43,6 +43,7 @@ def parse_arguments():
     parser.add_argument("--warmup-steps", type=int, default=10)
     parser.add_argument("--threads", type=int, default=1, help="per rank")
     parser.add_argument("--started-at", type=float, help="when this program was started, time.time()")
+    parser.add_argument("--crop", type=int, default=513, help="the side of images of a segmentation network")
     parser.add_argument("--contiguous", action="store_true", help="NCHW in place of channels_last")
     return parser.parse_args()
 
@@ -54,16 +55,28 @@ def simple_cnn():
         nn.Flatten(), nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
-def network(name):
-    """The network, the shape of a sample and the number of classes."""
+def network(name, crop):
+    """The network, the shape of a sample, the number of classes and the shape of a sample's labels."""
     if name == "simple_cnn":
-        return simple_cnn(), (1, 28, 28), 10
+        return simple_cnn(), (1, 28, 28), 10, ()
     try:
         import torchvision
     except ImportError as error:
         print(f"torchvision is not here: {error}", file=sys.stderr)
         sys.exit(3)
-    return getattr(torchvision.models, name)(), (3, 224, 224), 1000
+    if hasattr(torchvision.models.segmentation, name):
+        make = getattr(torchvision.models.segmentation, name)
+        model = make(weights=None, weights_backbone=None, num_classes=21, aux_loss=True)
+        return model, (3, crop, crop), 21, (crop, crop)
+    return getattr(torchvision.models, name)(), (3, 224, 224), 1000, ()
+
+
+def loss_of(outputs, labels):
+    """As torchvision's references train a segmentation network: the auxiliary output counts half."""
+    if not isinstance(outputs, dict):
+        return nn.functional.cross_entropy(outputs, labels)
+    of_map = [nn.functional.cross_entropy(outputs[key], labels, ignore_index=255) for key in ("out", "aux")]
+    return of_map[0] + 0.5 * of_map[1]
 
 
 def train(arguments, rank):
@@ -72,17 +85,16 @@ def train(arguments, rank):
     torch.set_num_threads(arguments.threads)
     torch.set_flush_denormal(True)  # a peer gets its best: denormal numbers would slow its loops
     layout = torch.contiguous_format if arguments.contiguous else torch.channels_last
-    model, sample, classes = network(arguments.network)
+    model, sample, classes, map_shape = network(arguments.network, arguments.crop)
     model = model.to(memory_format=layout).train()
     if arguments.ranks > 1:
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    loss_function = nn.CrossEntropyLoss()
     batches = 60 if arguments.network == "simple_cnn" else 2  # large images would fill the memory
     samples = batches * arguments.batch_size
     generator = torch.Generator().manual_seed(rank)
     images = torch.randn(samples, *sample, generator=generator)
-    labels = torch.randint(0, classes, (samples,), generator=generator)
+    labels = torch.randint(0, classes, (samples, *map_shape), generator=generator)
     times = []
     first_step_at = time.time()
     for step in range(arguments.warmup_steps + arguments.steps):
@@ -91,7 +103,7 @@ def train(arguments, rank):
         batch = images[first:first + arguments.batch_size].to(memory_format=layout)
         optimizer.zero_grad(set_to_none=arguments.ranks == 1)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.precision == "bf16"):
-            loss = loss_function(model(batch), labels[first:first + arguments.batch_size])
+            loss = loss_of(model(batch), labels[first:first + arguments.batch_size])
         loss.backward()
         optimizer.step()
         times.append(time.perf_counter() - begin)

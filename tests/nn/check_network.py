@@ -4,7 +4,7 @@
 
 Usage: check_network.py FOLDER. There, model.json is the network, checkpoint.safetensors what it
 started from, gradients.safetensors the step's gradients, and batch.safetensors has "input",
-"coefficients" (the loss is the sum of their products with the logits) and "logits". Exit status 0:
+"coefficients" (the loss is the sum of their products with each output) and "logits". Exit status 0:
 equal to 1e-4 of each tensor's largest value, or as near as rounding allows; 77: there is no PyTorch
 here.
 
@@ -38,10 +38,11 @@ def take_step(model, batch, values, noise):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(noisy(parameter))
-    logits = model(noisy(batch["input"]))
-    (logits * batch["coefficients"]).sum().backward()
+    outputs = model(noisy(batch["input"]))
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    sum((logits * batch["coefficients"]).sum() for logits in outputs).backward()
     found = {name + " gradient": each.grad.clone() for name, each in model.named_parameters()}
-    return {"logits": logits.detach(), **found}
+    return {"logits": outputs[0].detach(), **found}
 
 
 def differs(name, ours, theirs, by_rounding):

@@ -140,8 +140,10 @@ std::vector<float> TestGraph::forward() {
 
 void TestGraph::train(bool accumulate, const GradientReady& ready) {
   forward();
-  std::memcpy(graph_->output_gradient(), coefficients_.data(),
-              coefficients_.size() * sizeof(float));
+  for (std::size_t k = 0; k < graph_->model().output_count(); ++k) {
+    std::memcpy(graph_->output_gradient(k), coefficients_.data(),
+                coefficients_.size() * sizeof(float));
+  }
   graph_->backward(*stream_, ready, accumulate);
   stream_->synchronize();
 }

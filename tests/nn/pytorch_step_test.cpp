@@ -10,6 +10,7 @@
 #include "kernels/nn/safetensors.h"
 #include "kernels/nn/weights.h"
 #include "tests/nn/networks.h"
+#include "tests/nn/small_deeplab.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -32,14 +33,14 @@ int compare_step(const std::string& text, std::int64_t batch) {
   save("gradients.safetensors", export_gradients(test.graph()));
   ops::Shape input = model.input_shape;
   input.insert(input.begin(), batch);
-  const std::int64_t logits = batch * model.classes();
+  ops::Shape logits = model.logits_shape();
+  logits.insert(logits.begin(), batch);
   TestGraph again(model, onednn, {.batch = batch});
   save("batch.safetensors",
        {{"input", input, {test.input(), test.input() + ops::element_count(input)}},
-        {"coefficients",
-         {batch, model.classes()},
-         random_values(static_cast<std::size_t>(logits), 3)},
-        {"logits", {batch, model.classes()}, again.forward()}});
+        {"coefficients", logits,
+         random_values(static_cast<std::size_t>(ops::element_count(logits)), 3)},
+        {"logits", logits, again.forward()}});
   const int status = run_python("check_network.py", folder.string());
   fs::remove_all(folder);
   return status;
@@ -54,6 +55,12 @@ TEST(PyTorchStep, OfJoinedBranchesIsTheSame) {
 TEST(PyTorchStep, OfResNet20IsTheSame) {
   const int status =
       compare_step(read_file(model_path("resnet20"), {.what = "model ", .most_bytes = 1 << 20}), 4);
+  if (status == kNoTorch) GTEST_SKIP() << "no torch (Debian: python3-torch)";
+  EXPECT_EQ(status, 0);
+}
+
+TEST(PyTorchStep, OfDeepLabIsTheSame) {
+  const int status = compare_step(test::quarter_of_deeplab(65, false), 2);
   if (status == kNoTorch) GTEST_SKIP() << "no torch (Debian: python3-torch)";
   EXPECT_EQ(status, 0);
 }

@@ -32,7 +32,9 @@ class Torchvision(unittest.TestCase):
         so it gets synthetic images, of which there are fewer the larger they are."""
         side = 224 if name == "alexnet" else 32
         text = (support.ROOT / "configs" / "models" / f"{name}.json").read_text()
-        (self.folder / "model.json").write_text(text.replace("[3, 224, 224]", f"[3, {side}, {side}]"))
+        for published in (224, 513):
+            text = text.replace(f"[3, {published}, {published}]", f"[3, {side}, {side}]")
+        (self.folder / "model.json").write_text(text)
         (self.folder / "c.json").write_text(json.dumps({"model": "model.json", "last_batch": "pad"}))
 
     def train(self, *more):
@@ -43,7 +45,7 @@ class Torchvision(unittest.TestCase):
     def exchange(self, name):
         self.configure(name)
         torch.manual_seed(1)
-        model = getattr(torchvision.models, name)()
+        model = torchvision_model(name)
         drawn = {key: value.clone() for key, value in model.state_dict().items()}
         weights.write(str(self.folder / "theirs"), drawn)
         self.train("--load-model=theirs", "--save-model=loaded", STILL)
@@ -60,11 +62,19 @@ class Torchvision(unittest.TestCase):
             self.assertTrue(torch.equal(value, ours[key]), key)
 
 
+def torchvision_model(name):
+    if hasattr(torchvision.models, name):
+        return getattr(torchvision.models, name)()
+    make = getattr(torchvision.models.segmentation, name)
+    return make(weights=None, weights_backbone=None, num_classes=21, aux_loss=True)
+
+
 def add_test(name):
     setattr(Torchvision, f"test_{name}", lambda self: self.exchange(name))
 
 
-for each in ("alexnet", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "vgg16"):
+for each in ("alexnet", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "vgg16",
+             "deeplabv3_resnet101"):
     add_test(each)
 
 
