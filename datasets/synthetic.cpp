@@ -27,6 +27,8 @@ constexpr std::uint64_t kTestSamplesFrom = std::uint64_t{1} << 32;
 constexpr std::uint64_t kClassStream = 0x636c617373;  // "class", so that classes are no samples
 
 constexpr std::int64_t kFewestSamples = 256, kMostSamples = 60'000;
+// They tell an accuracy to a tenth of a per cent, and more maps would be evaluated for long.
+constexpr std::int64_t kMostTestLabels = 1 << 18, kFewestTestMaps = 8;
 constexpr std::int64_t kMostBytes = std::int64_t{256} * static_cast<std::int64_t>(kMiB);
 // Trained images are smaller by far; keeps channels * height * width below 2^40.
 constexpr std::int64_t kMostChannels = 1 << 14, kMostSide = 1 << 13;
@@ -113,7 +115,9 @@ class SyntheticSource final : public DatasetSource {
       info_.train_samples = std::clamp(kMostBytes / bytes, kFewestSamples, kMostSamples);
     }
     if (info_.test_samples == 0) {
-      info_.test_samples = std::max<std::int64_t>(1, info_.train_samples / 6);
+      const std::int64_t most =
+          std::max(kFewestTestMaps, kMostTestLabels / info_.labels_per_sample());
+      info_.test_samples = std::clamp<std::int64_t>(info_.train_samples / 6, 1, most);
     }
   }
 

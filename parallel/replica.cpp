@@ -21,6 +21,10 @@ Replica::Replica(const nn::ModelSpec& model, Device& device, ops::OpBackend& bac
       backend_(backend),
       options_(options),
       loss_workspace_bytes_(find_loss_workspace(model, backend)),
+      predicted_bytes_(model.predictions() == 1
+                           ? 0
+                           : static_cast<std::size_t>(options.batch * model.predictions()) *
+                                 sizeof(std::int32_t)),
       stream_(device.make_stream()),
       graph_(model, device, backend, graph_options()) {
   allocate(device, planned_buffers(graph_.plan().flat_bytes));
@@ -44,6 +48,7 @@ std::vector<PlannedBuffer> Replica::planned_buffers(std::size_t flat_bytes) {
                        : 0;
   return {{&totals_, MemoryCategory::workspace, 2 * sizeof(ops::LossTotals)},
           {&loss_workspace_, MemoryCategory::workspace, loss_workspace_bytes_},
+          {&predicted_, MemoryCategory::workspace, predicted_bytes_},
           {&optimizer_state_, MemoryCategory::optimizer, state}};
 }
 
@@ -124,7 +129,13 @@ void Replica::evaluate(const float* images, const std::int32_t* labels, std::int
                  .labels = labels,
                  .samples = samples,
                  .totals = totals_of(kEvaluation).as<ops::LossTotals>().data(),
+                 .predicted = reinterpret_cast<std::int32_t*>(predicted_.data()),
                  .workspace = loss_workspace_.data()});
+}
+
+void Replica::copy_predicted(std::span<std::int32_t> to) {
+  device_.copy(*stream_, {reinterpret_cast<std::byte*>(to.data()), to.size_bytes()},
+               predicted_.view().slice(0, to.size_bytes()));
 }
 
 }  // namespace ddpbench

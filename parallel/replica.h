@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/nn/graph.h"
@@ -68,6 +69,8 @@ class Replica {
   // Queues forward and accuracy of `samples` <= batch images (memory of a whole batch). It touches
   // neither the training totals nor the state of the graph.
   void evaluate(const float* images, const std::int32_t* labels, std::int64_t samples);
+  // Queues a copy of the classes that the last evaluate() predicted for maps (LossArgs::predicted).
+  void copy_predicted(std::span<std::int32_t> to);
   // Totals of evaluate() since the last take. Blocks until the device has done its work.
   ops::LossTotals take_evaluation() { return take(kEvaluation); }
 
@@ -87,8 +90,9 @@ class Replica {
   ReplicaOptions options_;
   Buffer optimizer_state_;
   Buffer totals_;  // two LossTotals: training, evaluation
-  std::size_t loss_workspace_bytes_ = 0;
+  std::size_t loss_workspace_bytes_ = 0, predicted_bytes_ = 0;
   Buffer loss_workspace_;  // of all losses, which follow each other on the stream
+  Buffer predicted_;       // int32, a class each prediction of an evaluated batch of maps
   std::unique_ptr<Stream> stream_;
   nn::Graph graph_;
 };

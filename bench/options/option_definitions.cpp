@@ -102,7 +102,8 @@ Definitions training_options() {
       {"outer-momentum", kPerRun | kPlannedByFit | kBare, "M,...", &Options::outer_momenta,
        kBelowOne, "localsgd: Nesterov's momentum of that update."},
       {"epochs", 0, "N", &Options::epochs, between(0, kMostTimes),
-       "Epochs to train, at most: --until-accuracy and a loss that is not finite end a run. 0: "
+       "Epochs to train, at most: --until-accuracy, --until-miou and a loss that is not finite end "
+       "a run. 0: "
        "evaluate the weights of --load-model, or the start weights, and take no step."},
       {"steps", 0, "N", &Options::steps, between(1, kMostSteps), "End each epoch after N steps.",
        "whole epochs"},
@@ -110,6 +111,10 @@ Definitions training_options() {
        "End a run after the first epoch at whose end the accuracy over the whole test set is at "
        "least this. The report says how long training took until then, or that --epochs were too "
        "few.",
+       "off"},
+      {"until-miou", kNotOfTune, "PERCENT%", &Options::until_miou, above_zero_to(100),
+       "The same with the mean intersection over union of the classes, of networks that predict a "
+       "class for each pixel.",
        "off"},
       {"last-batch", kPlannedByFit, "", &Options::last_batch, one_of({"pad", "drop"}),
        "The incomplete batch at an epoch's end: filled by wrapping around, or left out."},

@@ -114,6 +114,7 @@ void set_tune_defaults(Options& options) {
   options.strategies = {"ddp"};
   options.until_ci.reset();
   options.until_accuracy.reset();
+  options.until_miou.reset();
   options.save_model.clear();
   options.order = "interleaved";
   options.epochs = 1;

@@ -65,9 +65,13 @@ struct RunOptions {
   std::string device = "auto";   // auto | cpu | cuda
   std::string backend = "auto";  // auto, a name of comm_backends() or its alias
   int epochs = 1;
-  std::optional<std::int64_t> steps;      // per epoch, at most
-  std::optional<Percent> until_accuracy;  // on the test set; training ends when it is reached
-  int warmup_steps = 10;                  // at least; warm-up goes on until step times are steady
+  std::optional<std::int64_t> steps;  // per epoch, at most
+  // On the test set; training ends when it is reached. At most one is set.
+  std::optional<Percent> until_accuracy, until_miou;
+  const std::optional<Percent>& wanted_accuracy() const {
+    return until_miou ? until_miou : until_accuracy;
+  }
+  int warmup_steps = 10;  // at least; warm-up goes on until step times are steady
   std::optional<std::int64_t> warmup_max_steps;  // not set: kWarmupLimitFactor x warmup_steps
   int repetitions = 1;
   std::string order = "interleaved";  // interleaved | sequential

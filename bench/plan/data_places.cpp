@@ -241,11 +241,18 @@ void check_data_options(const Options& options, const data::DatasetInfo& dataset
                     "for all, or one a channel",
                     key, count, dataset.name, counted(channels, "channel")));
   }
-  if (!options.until_accuracy || dataset.test_samples > 0) return;
+  if (options.until_miou && dataset.labels_per_sample() == 1) {
+    throw ConfigError(
+        fmt::format("--until-miou={:g}%: {} has one label an image, so there is no map to judge; "
+                    "say --until-accuracy",
+                    options.until_miou->value, dataset.name));
+  }
+  const std::optional<Percent>& wanted = options.wanted_accuracy();
+  if (!wanted || dataset.test_samples > 0) return;
   throw ConfigError(
-      fmt::format("--until-accuracy={:g}%: {}{} has no test samples, so there is no accuracy to "
+      fmt::format("--until-{}={:g}%: {}{} has no test samples, so there is no accuracy to "
                   "reach; give --epochs alone",
-                  options.until_accuracy->value, dataset.name,
+                  options.until_miou ? "miou" : "accuracy", wanted->value, dataset.name,
                   dataset.directory.empty() ? "" : fmt::format(" in {}", dataset.directory)));
 }
 

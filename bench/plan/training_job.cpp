@@ -324,8 +324,10 @@ report::Run planned_run(const TrainingJob& job) {
   run.dataset_note = job.dataset.note;
   run.augment = job.options.augment;
   run.label = job.options.label;
-  if (const auto& wanted = job.options.until_accuracy) {
-    run.until_accuracy = report::AccuracyTarget{.target = wanted->value / 100, .train_s = {}};
+  if (const auto& wanted = job.options.wanted_accuracy()) {
+    run.until_accuracy = report::AccuracyTarget{.target = wanted->value / 100,
+                                                .train_s = {},
+                                                .metric = job.options.until_miou ? "miou" : ""};
   }
   run.strategy_options = strategy_options(job);
   run.injected = injected_words(job);

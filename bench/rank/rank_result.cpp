@@ -13,6 +13,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ServedPushes, updates, dropped, staleness)
 
 namespace ddpbench::report {
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClassCount, hits, labels, predicted)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleRange, median, min, max)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuTelemetry, samples, interval_s, utilization_ratio,
                                    sm_clock_mhz, memory_clock_mhz, power_w, temperature_celsius,
@@ -25,7 +26,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceRow, rank, role, device, cores, peak_by
 namespace ddpbench::bench {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EpochResult, epoch, begin_s, end_s, samples, loss_sum, correct,
-                                   counted, test_samples, test_loss_sum, test_correct, test_counted)
+                                   counted, test_samples, test_loss_sum, test_correct, test_counted,
+                                   test_classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossPoint, step, loss_sum, correct, counted)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, tolerance, worst_tensor,
                                    worst_step, steps, vague_share, divergence, diverged,

@@ -17,6 +17,7 @@
 #include "parallel/launch/rank_channel.h"
 #include "parallel/strategy.h"
 #include "reports/data/report.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
 
@@ -31,6 +32,7 @@ struct EpochResult {
   std::int64_t test_samples = 0;
   double test_loss_sum = 0;
   std::uint64_t test_correct = 0, test_counted = 0;
+  report::ClassCounts test_classes;
 };
 
 // One measurement of this host's clock against that of rank 0's host.

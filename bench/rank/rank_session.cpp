@@ -192,30 +192,37 @@ void RankSession::save_weights() {
 // rank that went on alone would wait for the others for ever, so all decide by the same sums.
 bool RankSession::training_ends(const EpochResult& epoch) {
   const bool last = epoch.epoch + 1 == job_.options.epochs;
-  const auto& wanted = job_.options.until_accuracy;
+  const auto& wanted = job_.options.wanted_accuracy();
   if (last && !wanted) return true;
   const EpochSums sums = sum_over_workers(epoch);
   if (last || sums.diverged > 0) return true;
   if (!wanted || sums.counted == 0) return false;
-  const double accuracy = static_cast<double>(sums.correct) / static_cast<double>(sums.counted);
+  const double accuracy = job_.options.until_miou ? report::mean_iou(sums.classes).value_or(0)
+                                                  : static_cast<double>(sums.correct) /
+                                                        static_cast<double>(sums.counted);
   writer_.accuracy(accuracy);
   return report::reaches_accuracy(accuracy, wanted->value / 100);
 }
 
 // Each worker adds what it knows in the store, and looks when all have.
 RankSession::EpochSums RankSession::sum_over_workers(const EpochResult& epoch) {
-  const EpochSums own{.counted = static_cast<std::int64_t>(epoch.test_counted),
-                      .correct = static_cast<std::int64_t>(epoch.test_correct),
-                      .diverged = result_.diverged_step != 0 ? 1 : 0};
-  if (trainer_.world() == nullptr) return own;
-  const auto add = [&](const char* what, std::int64_t amount) {
-    return inputs_.store->add(fmt::format("epoch_end/{}/{}", epoch.epoch, what), amount);
+  EpochSums sums{.counted = static_cast<std::int64_t>(epoch.test_counted),
+                 .correct = static_cast<std::int64_t>(epoch.test_correct),
+                 .diverged = result_.diverged_step != 0 ? 1 : 0};
+  if (job_.options.until_miou) sums.classes = epoch.test_classes;
+  if (trainer_.world() == nullptr) return sums;
+  sums.classes.resize(job_.options.until_miou ? static_cast<std::size_t>(trainer_.model().classes())
+                                              : 0);
+  std::vector<std::int64_t*> numbers = {&sums.counted, &sums.correct, &sums.diverged};
+  for (report::ClassCount& each : sums.classes)
+    numbers.insert(numbers.end(), {&each.hits, &each.labels, &each.predicted});
+  const auto add = [&](std::size_t i, std::int64_t amount) {
+    return inputs_.store->add(fmt::format("epoch_end/{}/{}", epoch.epoch, i), amount);
   };
-  add("counted", own.counted);
-  add("correct", own.correct);
-  add("diverged", own.diverged);
+  for (std::size_t i = 0; i < numbers.size(); ++i) add(i, *numbers[i]);
   wait_for_workers(epoch.epoch + 1);
-  return {add("counted", 0), add("correct", 0), add("diverged", 0)};
+  for (std::size_t i = 0; i < numbers.size(); ++i) *numbers[i] = add(i, 0);
+  return sums;
 }
 
 // Without this wait, the first rank to finish its evaluation would wait in the next epoch's first
@@ -282,10 +289,11 @@ void RankSession::train_epoch(int epoch) {
 
 void RankSession::evaluate(EpochResult row) {
   writer_.state(launch::RankState::evaluating);
-  const ops::LossTotals test = trainer_.evaluate();
-  row.test_loss_sum = test.loss_sum;
-  row.test_correct = test.correct;
-  row.test_counted = test.counted;
+  TestTotals test = trainer_.evaluate();
+  row.test_loss_sum = test.loss.loss_sum;
+  row.test_correct = test.loss.correct;
+  row.test_counted = test.loss.counted;
+  row.test_classes = std::move(test.classes);
   row.test_samples = trainer_.test_samples();
   result_.evaluate_s = result_.evaluate_s.value_or(0) + trainer_.now_s() - row.end_s;
   result_.epochs.push_back(row);

@@ -44,10 +44,11 @@ class RankSession {
   // Evaluates the test set, after the training that `row` tells of; --epochs=0 has none.
   void evaluate(EpochResult row);
   void save_weights();
-  // After an epoch, over all workers: labels of the test set that count and those that were hit,
-  // and the number of workers whose loss has ceased to be finite.
+  // After an epoch, over all workers: what counts and what was hit of the test set, in all and of
+  // each class, and the number of workers whose loss has ceased to be finite.
   struct EpochSums {
     std::int64_t counted = 0, correct = 0, diverged = 0;
+    report::ClassCounts classes = {};
   };
   bool training_ends(const EpochResult& epoch);
   EpochSums sum_over_workers(const EpochResult& epoch);

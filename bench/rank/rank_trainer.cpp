@@ -312,7 +312,7 @@ ops::LossTotals RankTrainer::take_totals() {
   return sum;
 }
 
-ops::LossTotals RankTrainer::evaluate() {
+TestTotals RankTrainer::evaluate() {
   strategy_->publish();
   const std::vector<Replica*> replicas = strategy_->replicas();
   if (test_batches_.empty()) {
@@ -322,15 +322,15 @@ ops::LossTotals RankTrainer::evaluate() {
       evaluated_.push_back(replica->device().make_event());
     }
   }
-  std::vector<ops::LossTotals> totals(replicas.size());
+  std::vector<TestTotals> totals(replicas.size());
   const auto work = [&](std::size_t i) { totals[i] = evaluate_part(i); };
   if (devices_.group) {
     devices_.group->run(work);
   } else {
     work(0);
   }
-  ops::LossTotals sum;
-  for (const ops::LossTotals& part : totals) sum += part;
+  TestTotals sum;
+  for (const TestTotals& part : totals) sum += part;
   return sum;
 }
 
@@ -347,12 +347,14 @@ std::int64_t RankTrainer::test_samples() const {
   return sum;
 }
 
-ops::LossTotals RankTrainer::evaluate_part(std::size_t i) {
+TestTotals RankTrainer::evaluate_part(std::size_t i) {
   Replica& replica = *strategy_->replicas()[i];
   const data::Normalization normalization = normalization_of(job_);
   const std::int64_t batch = job_.per_device_batch;
   const auto [begin, end] = test_part(i);
   BatchMemory& memory = test_batches_[i];
+  TestTotals totals;
+  std::vector<std::int32_t> predicted;
   for (std::int64_t first = begin; first < end; first += batch) {
     const std::int64_t count = std::min(batch, end - first);
     data::assemble_range(dataset_.test, normalization, first, count, memory.host());
@@ -360,11 +362,31 @@ ops::LossTotals RankTrainer::evaluate_part(std::size_t i) {
     memory.upload(replica.stream(), memory);
     const StepInput input = memory.device();
     replica.evaluate(input.images, input.labels, count);
+    if (model_.predictions() > 1) {
+      predicted.resize(static_cast<std::size_t>(count * model_.predictions()));
+      replica.copy_predicted(predicted);
+    }
     // The next batch is assembled in the same memory, so the host waits for this one.
     replica.stream().record(*evaluated_[i]);
     wait_->until(*evaluated_[i], "an evaluated batch");
+    count_classes(memory.host(), predicted, totals.classes);
   }
-  return replica.take_evaluation();
+  totals.loss = replica.take_evaluation();
+  return totals;
+}
+
+void RankTrainer::count_classes(const data::BatchBuffer& batch,
+                                std::span<const std::int32_t> predicted,
+                                report::ClassCounts& counts) const {
+  if (!predicted.empty()) counts.resize(static_cast<std::size_t>(model_.classes()));
+  for (std::size_t k = 0; k < predicted.size(); ++k) {
+    if (batch.labels[k] == model_.loss.ignore_index) continue;
+    const auto label = static_cast<std::size_t>(batch.labels[k]);
+    const auto guess = static_cast<std::size_t>(predicted[k]);
+    ++counts[label].labels;
+    ++counts[guess].predicted;
+    if (label == guess) ++counts[label].hits;
+  }
 }
 
 void RankTrainer::abort(const std::string& reason) {

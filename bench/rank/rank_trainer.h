@@ -52,6 +52,17 @@ struct RankInputs {
   std::function<ClockReading()> read_clock;
 };
 
+struct TestTotals {
+  ops::LossTotals loss;
+  report::ClassCounts classes;  // of networks that predict maps
+
+  TestTotals& operator+=(const TestTotals& part) {
+    loss += part.loss;
+    report::add_counts(classes, part.classes);
+    return *this;
+  }
+};
+
 class RankTrainer {
  public:
   // Collective over the run's ranks. `job`, `writer` and the targets of `inputs` outlive it.
@@ -74,7 +85,7 @@ class RankTrainer {
   // Returns loss and hits of the training samples since the last call.
   ops::LossTotals take_totals();
   // Returns loss and hits of the test set, summed over this rank's part of it: test_samples().
-  ops::LossTotals evaluate();
+  TestTotals evaluate();
   std::int64_t test_samples() const;
   // Tells the peers that this rank has failed.
   void abort(const std::string& reason);
@@ -117,7 +128,9 @@ class RankTrainer {
   // The samples of the test set that local replica `i` evaluates: begin and end. Each replica of
   // the run takes a contiguous part, so that every sample counts once.
   std::pair<std::int64_t, std::int64_t> test_part(std::size_t i) const;
-  ops::LossTotals evaluate_part(std::size_t i);
+  TestTotals evaluate_part(std::size_t i);
+  void count_classes(const data::BatchBuffer& batch, std::span<const std::int32_t> predicted,
+                     report::ClassCounts& counts) const;
 
   const TrainingJob& job_;
   RankInputs inputs_;

@@ -109,7 +109,7 @@ std::string Progress::stage(const launch::RankStatus& status, std::int64_t timed
 
 // What changes and is waited for comes first, because a narrow terminal shows only the beginning.
 std::string Progress::line(const launch::RankStatus& status, std::int64_t timed) const {
-  const std::optional<Percent>& wanted = job_.options.until_accuracy;
+  const std::optional<Percent>& wanted = job_.options.wanted_accuracy();
   std::vector<std::string> first;
   if (place_.runs > 1) first.push_back(numbered());
   if (const auto left = left_s(status, timed)) {
@@ -118,8 +118,9 @@ std::string Progress::line(const launch::RankStatus& status, std::int64_t timed)
   }
   if (status.loss) first.push_back(fmt::format("loss {:.4f}", *status.loss));
   if (wanted && status.accuracy) {
-    first.push_back(
-        fmt::format("accuracy {:.2f} % of {:g} %", 100 * *status.accuracy, wanted->value));
+    first.push_back(fmt::format("{} {:.2f} % of {:g} %",
+                                job_.options.until_miou ? "mIoU" : "accuracy",
+                                100 * *status.accuracy, wanted->value));
   }
   if (place_.interval && place_.wanted) {
     first.push_back(

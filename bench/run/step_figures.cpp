@@ -118,6 +118,7 @@ EpochResult sum_over(const std::vector<const RankResult*>& ranks, std::size_t ep
     sum.test_loss_sum += part.test_loss_sum;
     sum.test_counted += part.test_counted;
     sum.test_correct += part.test_correct;
+    report::add_counts(sum.test_classes, part.test_classes);
   }
   return sum;
 }
@@ -324,6 +325,7 @@ std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& r
     row.train_loss = sum.loss_sum / counted;
     row.train_accuracy = static_cast<double>(sum.correct) / counted;
     row.test_accuracy = test_accuracy(sum);
+    row.test_miou = report::mean_iou(sum.test_classes);
   }
   return rows;
 }
@@ -337,7 +339,7 @@ std::optional<report::Evaluation> evaluation_alone(const std::vector<const RankR
   return report::Evaluation{
       sum.test_samples,
       std::isfinite(loss) ? report::Figure::of(loss) : report::Figure::missing("it is not finite"),
-      test_accuracy(sum)};
+      test_accuracy(sum), report::mean_iou(sum.test_classes)};
 }
 
 std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>& ranks,

@@ -69,7 +69,10 @@ struct LossArgs {
   const float* valid_weight = nullptr;
   float* grad_logits = nullptr;  // as logits, 0 for samples past `samples`; null: evaluation
   LossTotals* totals = nullptr;  // in device memory; added to
-  void* workspace = nullptr;     // of OpBackend::loss_workspace_bytes(); free between calls
+  // [batch, positions]: of each prediction that counts, the class with the largest logit (first
+  // wins a tie); null: not wanted.
+  std::int32_t* predicted = nullptr;
+  void* workspace = nullptr;  // of OpBackend::loss_workspace_bytes(); free between calls
 };
 
 // loss_i = log(sum_j exp(x_ij)) - (1 - s) x_i,label - s mean_j(x_ij) for the smoothing s, computed

@@ -157,7 +157,8 @@ void add_targets(const ChartRuns& runs, AccuracyChart& chart) {
   std::vector<double>& targets = chart.targets;
   for (const RunGroup& group : runs.groups) {
     for (const Run* run : group.runs) {
-      if (run->until_accuracy) targets.push_back(std::min(run->until_accuracy->target, 1.0));
+      if (run->until_accuracy && !run->until_accuracy->is_of_miou())
+        targets.push_back(std::min(run->until_accuracy->target, 1.0));
     }
   }
   std::ranges::sort(targets);

@@ -96,12 +96,14 @@ struct EpochRow {
   double train_loss = 0;  // NaN or infinite when training diverged: null in JSON, with the reason
   double train_accuracy = 0;  // NaN: not recorded
   Figure test_accuracy;
+  std::optional<double> test_miou;  // of networks that predict maps (mean_iou)
 };
 
 // What the weights made of the test set in a run without training (--epochs=0).
 struct Evaluation {
   std::int64_t samples = 0;
   Figure loss, accuracy;
+  std::optional<double> miou;
 };
 
 // A point of training's course, with the members of EpochRow. Loss and accuracy are means over the
@@ -114,10 +116,14 @@ struct ProgressPoint {
   double train_loss = 0, train_accuracy = 0;
 };
 
-// What --until-accuracy asked for, and the training time up to the end of the first epoch with it.
+// What --until-accuracy or --until-miou asked for, and the training time up to the end of the first
+// epoch with it.
 struct AccuracyTarget {
-  double target = 0;  // test accuracy, 1 is all
+  double target = 0;  // 1 is all
   Figure train_s;
+  std::string metric = {};  // of the test set: "miou"; empty: accuracy
+
+  bool is_of_miou() const { return metric == "miou"; }
 };
 
 // One gradient bucket (or pushed shard) of one rank. Times are medians over the timed steps, in

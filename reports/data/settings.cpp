@@ -46,7 +46,9 @@ std::string augment_words(const Run& run) { return run.augment == true ? "augmen
 
 // Programs that do not record it train all epochs.
 std::string until_accuracy_value(const Run& run) {
-  return run.until_accuracy ? fmt::format("{:g}", run.until_accuracy->target) : "off";
+  if (!run.until_accuracy) return "off";
+  return fmt::format("{:g}{}", run.until_accuracy->target,
+                     run.until_accuracy->is_of_miou() ? " mIoU" : "");
 }
 
 // How long a run trains that ends with its accuracy, or with a loss that is not finite, is no

@@ -53,12 +53,14 @@ constexpr auto kEpochFields = [](auto& f, auto& epoch) {
   f.known("train_loss", epoch.train_loss, kDivergedReason);
   f.known("train_accuracy", epoch.train_accuracy, kNotRecorded, kAmount);
   f.known("test_accuracy", epoch.test_accuracy, "not evaluated", kAmount);
+  f.optional("test_miou", epoch.test_miou, kAmount);
 };
 
 constexpr auto kEvaluationFields = [](auto& f, auto& evaluation) {
   f.value("samples", evaluation.samples);
   f.known("loss", evaluation.loss, kDivergedReason);
   f.known("accuracy", evaluation.accuracy, kNotRecorded, kAmount);
+  f.optional("miou", evaluation.miou, kAmount);
 };
 
 constexpr auto kProgressFields = [](auto& f, auto& point) {
@@ -247,6 +249,7 @@ constexpr auto kRunFields = [](auto& f, auto& run) {
   f.optional("until_accuracy", run.until_accuracy, [&reason](auto& g, auto& wanted) {
     g.value("target", wanted.target, kAmount);
     g.known("train_s", wanted.train_s, reason, kAmount);
+    g.optional("metric", wanted.metric);
   });
   f.value("step", run, kStepFields);
   f.figures("phases", run.phases, reason, kCommonPhases);

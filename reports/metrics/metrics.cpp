@@ -119,12 +119,36 @@ std::vector<double> slowest_rank_per_step(std::span<const std::vector<double>> r
   return slowest;
 }
 
+void add_counts(ClassCounts& sum, const ClassCounts& part) {
+  sum.resize(std::max(sum.size(), part.size()));
+  for (std::size_t c = 0; c < part.size(); ++c) {
+    sum[c].hits += part[c].hits;
+    sum[c].labels += part[c].labels;
+    sum[c].predicted += part[c].predicted;
+  }
+}
+
+std::optional<double> mean_iou(const ClassCounts& counts) {
+  double sum = 0;
+  int classes = 0;
+  for (const ClassCount& count : counts) {
+    const std::int64_t either = count.labels + count.predicted - count.hits;
+    if (either == 0) continue;
+    sum += static_cast<double>(count.hits) / static_cast<double>(either);
+    ++classes;
+  }
+  return classes == 0 ? std::nullopt : std::optional(sum / classes);
+}
+
 bool reaches_accuracy(double accuracy, double target) {
   constexpr double kRounding = 1e-9;  // far below one of any number of test samples
   return accuracy >= target * (1 - kRounding);
 }
 
 std::string accuracy_words(double accuracy) { return fmt::format("{:g} %", 100 * accuracy); }
+std::string accuracy_words(const AccuracyTarget& wanted) {
+  return accuracy_words(wanted.target) + (wanted.is_of_miou() ? " mIoU" : "");
+}
 
 void fill_time_to_accuracy(Run& run) {
   AccuracyTarget& wanted = *run.until_accuracy;
@@ -132,8 +156,9 @@ void fill_time_to_accuracy(Run& run) {
   std::optional<double> best;
   for (const EpochRow& epoch : run.epochs) {
     seconds += epoch.time_s;
-    if (!epoch.test_accuracy.value) continue;
-    best = std::max(best.value_or(0), *epoch.test_accuracy.value);
+    const auto& reached = wanted.is_of_miou() ? epoch.test_miou : epoch.test_accuracy.value;
+    if (!reached) continue;
+    best = std::max(best.value_or(0), *reached);
     if (!reaches_accuracy(*best, wanted.target)) continue;
     wanted.train_s = Figure::of(seconds);
     return;
@@ -145,7 +170,7 @@ void fill_time_to_accuracy(Run& run) {
   // Rounded down: what was missed must not look like what was asked for.
   wanted.train_s = Figure::missing(
       fmt::format("{} was not reached in {}: {}{:.2f} % (--epochs allows more)",
-                  accuracy_words(wanted.target), counted(run.epochs.size(), "epoch"),
+                  accuracy_words(wanted), counted(run.epochs.size(), "epoch"),
                   run.epochs.size() > 1 ? "at best " : "", std::floor(1e4 * *best) / 100));
 }
 
@@ -174,6 +199,13 @@ Figure final_loss(const Run& run) {
 Figure final_accuracy(const Run& run) {
   if (run.evaluation) return run.evaluation->accuracy;
   return run.epochs.empty() ? Figure::missing(kNoEpoch) : run.epochs.back().test_accuracy;
+}
+
+Figure final_miou(const Run& run) {
+  const std::optional<double> value = run.evaluation       ? run.evaluation->miou
+                                      : run.epochs.empty() ? std::nullopt
+                                                           : run.epochs.back().test_miou;
+  return value ? Figure::of(*value) : Figure::missing("no map was predicted");
 }
 
 Figure primary_memory(const Run& run) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,17 @@ Figure overlap_ratio(double comm_s, double overlapped_s);
 // finished are left out. A rank without steps makes the result empty.
 std::vector<double> slowest_rank_per_step(std::span<const std::vector<double>> ranks);
 
+// The diagonal and the margins of the confusion matrix of predictions whose labels count.
+struct ClassCount {
+  std::int64_t hits = 0, labels = 0, predicted = 0;
+};
+using ClassCounts = std::vector<ClassCount>;  // one for each class; empty: not counted
+void add_counts(ClassCounts& sum, const ClassCounts& part);
+// The mean over the classes that were labels or predicted of hits / (labels + predicted - hits),
+// the intersection over the union of a class's pixels (mIoU, as PASCAL VOC has it); nothing where
+// there are none.
+std::optional<double> mean_iou(const ClassCounts& counts);
+
 // Whether a test accuracy is at least `target`. The rounding of both does not count: 0.07 as a
 // share and 7 / 100 differ in the last bit.
 bool reaches_accuracy(double accuracy, double target);
@@ -40,7 +52,8 @@ bool reaches_accuracy(double accuracy, double target);
 void fill_time_to_accuracy(Run& run);
 // until_accuracy->train_s; missing, with the reason, where the run had no target.
 Figure time_to_accuracy(const Run& run);
-std::string accuracy_words(double accuracy);  // "98 %" of 0.98
+std::string accuracy_words(double accuracy);               // "98 %" of 0.98
+std::string accuracy_words(const AccuracyTarget& wanted);  // "98 %", or "70 % mIoU"
 
 // Figures of a run as tables, the gate and exports show them; missing, with the reason, where they
 // were not taken. The peak of the largest device counts for the others, or for all.
@@ -48,6 +61,7 @@ Figure step_figure(const Run& run, double StepStatistics::*member);
 Figure epoch_time(const Run& run);  // the median over the epochs that ended
 Figure final_loss(const Run& run);
 Figure final_accuracy(const Run& run);
+Figure final_miou(const Run& run);  // of networks that predict maps
 Figure primary_memory(const Run& run);
 Figure other_memory(const Run& run);
 Figure largest_memory(const Run& run);

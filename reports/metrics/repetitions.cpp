@@ -77,7 +77,7 @@ std::size_t missed_accuracy(const Runs& runs) {
 
 std::string missed_words(const Runs& runs) {
   return fmt::format("{} of {} repetitions did not reach {}", missed_accuracy(runs), runs.size(),
-                     accuracy_words(runs.front()->until_accuracy->target));
+                     accuracy_words(*runs.front()->until_accuracy));
 }
 
 // The median where a repetition that did not reach the accuracy took longer than any that did.

@@ -222,6 +222,7 @@ constexpr Companion kCompanions[] = {
     // The imbalance of dp beside the primary's communication.
     {"others-idle", "exposed", [](const Run& run) { return others_idle(run).value.has_value(); }},
     {"to-accuracy", "epoch", [](const Run& run) { return run.until_accuracy && !is_bare(run); }},
+    {"miou", "accuracy", [](const Run& run) { return final_miou(run).value.has_value(); }},
     // What batch norm exchanges within the passes is no part of the communication beside them.
     {"sync", "exposed", [](const Run& run) { return run.phases.contains("sync_batch_norm_s"); }}};
 

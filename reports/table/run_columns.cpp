@@ -325,6 +325,9 @@ const std::vector<Column>& run_columns() {
              figure<final_loss>, kAlways | kAll, kFraction),
       column("accuracy", "test", "acc. %", "test accuracy after the last epoch", "test_accuracy",
              figure<final_accuracy>, kAlways | kJoined, kFinePercentage),
+      column("miou", "test", "mIoU %",
+             "mean intersection over union of the classes after the last epoch", "test_miou",
+             figure<final_miou>, kForSome, kFinePercentage),
       column(
           "verified", "", "verified", "whether it computed what the reference did",
           "verification_status",

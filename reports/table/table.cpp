@@ -43,13 +43,15 @@ std::string accuracy_meaning(std::span<const RunRow> rows) {
   std::vector<std::string> targets;
   for (const RunRow& row : rows) {
     if (!row.run->until_accuracy) continue;
-    std::string words = accuracy_words(row.run->until_accuracy->target);
+    const AccuracyTarget& wanted = *row.run->until_accuracy;
+    std::string words = wanted.is_of_miou()
+                            ? "the test set had " + accuracy_words(wanted)
+                            : accuracy_words(wanted) + " of the test set were right";
     if (std::ranges::find(targets, words) == targets.end()) targets.push_back(std::move(words));
   }
   if (targets.empty()) return {};
   return fmt::format(
-      "to acc.: training time until {} of the test set were right at the end of an epoch; "
-      "evaluation is left out",
+      "to acc.: training time until {} at the end of an epoch; evaluation is left out",
       fmt::join(targets, " or "));
 }
 

@@ -60,7 +60,7 @@ Options unusual() {
   options.warmup_max_steps = 50;
   options.order = "sequential";
   options.until_ci = Percent{2.5};
-  options.until_accuracy = Percent{97.1};
+  options.until_miou = Percent{97.1};
   options.max_repetitions = 12;
   options.max_minutes = 1.5;
   options.confirm_repetitions = 20;

@@ -65,7 +65,7 @@ class DescribedLoss : public testing::Test {
     return program.report()["runs"][0];
   }
   void expect_verified() {
-    for (const char* strategy : {"dp", "ddp", "ps"}) {
+    for (const char* strategy : {"dp", "ddp", "ps", "zero2"}) {
       const json verification =
           run(strategy, {"--gpus=3", "--verify-steps=10", "--lr=0.05"})["verification"];
       EXPECT_EQ(verification["status"], "passed") << strategy;
@@ -92,6 +92,10 @@ class DescribedLoss : public testing::Test {
             << strategy << ' ' << devices;
         EXPECT_NEAR(epoch["test_accuracy"].get<double>(), single["test_accuracy"].get<double>(),
                     1e-3);
+        ASSERT_EQ(epoch.contains("test_miou"), single.contains("test_miou"));
+        if (epoch.contains("test_miou")) {
+          EXPECT_NEAR(epoch["test_miou"].get<double>(), single["test_miou"].get<double>(), 1e-3);
+        }
       }
     }
   }

@@ -63,6 +63,7 @@ TEST_F(CudaSoftmaxCrossEntropy, EqualsTheReference) {
     EXPECT_NEAR(got.totals.loss_sum, want.totals.loss_sum, loss_tolerance(b) * predictions);
     EXPECT_EQ(got.totals.correct, want.totals.correct);
     EXPECT_EQ(got.totals.counted, want.totals.counted);
+    EXPECT_EQ(got.predicted, want.predicted);
     EXPECT_TRUE(all_near(got.gradient, want.gradient, 0.25 * 1.5 * loss_tolerance(b)));
   }
 }

@@ -74,6 +74,7 @@ LossResult run_loss(BackendFixture& fixture, const LossBatch& b, const LossRun& 
   const OpMemory gradient = fixture.allocate(b.logits.size() * sizeof(float));
   const OpMemory totals = fixture.upload(&how.before, sizeof(how.before));
   const OpMemory weight = fixture.upload(&how.valid_weight, sizeof(how.valid_weight));
+  const OpMemory predicted = fixture.upload(std::vector<std::int32_t>(b.labels.size(), -1));
   const OpMemory workspace = fixture.allocate(fixture.backend().loss_workspace_bytes(b.desc));
   const LossArgs args{.logits = reinterpret_cast<const float*>(logits.data()),
                       .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
@@ -84,6 +85,7 @@ LossResult run_loss(BackendFixture& fixture, const LossBatch& b, const LossRun& 
                                           : nullptr,
                       .grad_logits = reinterpret_cast<float*>(gradient.data()),
                       .totals = reinterpret_cast<LossTotals*>(totals.data()),
+                      .predicted = reinterpret_cast<std::int32_t*>(predicted.data()),
                       .workspace = workspace.data()};
   if (how.recorded) {
     fixture.stream().begin_recording();
@@ -92,7 +94,9 @@ LossResult run_loss(BackendFixture& fixture, const LossBatch& b, const LossRun& 
   } else {
     fixture.backend().loss(fixture.stream(), b.desc, args);
   }
-  LossResult result{.totals = {}, .gradient = fixture.download<float>(gradient)};
+  LossResult result{.totals = {},
+                    .gradient = fixture.download<float>(gradient),
+                    .predicted = fixture.download<std::int32_t>(predicted)};
   fixture.download(totals, &result.totals);
   return result;
 }

@@ -39,6 +39,7 @@ double loss_tolerance(const LossBatch& b);
 struct LossResult {
   LossTotals totals;
   Values gradient;
+  std::vector<std::int32_t> predicted;  // -1: not written
 };
 
 // How a loss is run, beside its batch.

@@ -69,6 +69,20 @@ TEST(SoftmaxCrossEntropy, SumsTheLossesOfThePredictionsThatCount) {
     }
 }
 
+TEST(SoftmaxCrossEntropy, TellsTheClassOfEachPredictionThatCounts) {
+  for (BackendFixture& fixture : all_backends())
+    for (const LossBatch& b : batches()) {
+      const LossResult got = run_loss(fixture, b);
+      for_each_prediction(b, [&](std::int64_t n, std::int64_t p) {
+        if (!counts(b, n, p)) return;
+        std::int64_t best = 0;
+        for (std::int64_t j = 1; j < b.desc.classes; ++j)
+          if (b.logits[b.at(n, j, p)] > b.logits[b.at(n, best, p)]) best = j;
+        ASSERT_EQ(got.predicted[static_cast<std::size_t>(n * b.desc.positions + p)], best);
+      });
+    }
+}
+
 TEST(SoftmaxCrossEntropy, WritesTheScaledGradientAndZerosForAllElse) {
   constexpr float kScale = 0.25F, kValidWeight = 1.5F;
   for (BackendFixture& fixture : all_backends())

@@ -156,6 +156,19 @@ TEST(PeakShare, IsThatOfTheMeasuredPeak) {
   EXPECT_EQ(peak_share(run).reason, "the network's operations were not recorded");
 }
 
+// By hand: class 0 has 3 of 4 + 4 - 3 pixels, class 1 1 of 2 + 2 - 1, class 2 none, nor is it
+// guessed.
+TEST(MeanIou, IsThatOfTheClassesThatAreThere) {
+  ClassCounts counts = {{2, 3, 2}, {0, 1, 1}, {}};
+  add_counts(counts, {{1, 1, 2}, {1, 1, 1}});
+  EXPECT_DOUBLE_EQ(mean_iou(counts).value(), (3.0 / 5 + 1.0 / 3) / 2);
+  EXPECT_FALSE(mean_iou({}));
+  EXPECT_FALSE(mean_iou(ClassCounts(21)));
+  ClassCounts none;
+  add_counts(none, counts);
+  EXPECT_EQ(none.size(), 3u);
+}
+
 Run trained_to(const std::vector<double>& accuracies, double target) {
   Run run;
   for (const double accuracy : accuracies) {
@@ -171,6 +184,19 @@ TEST(TimeToAccuracy, IsThatOfTheEpochsUntilTheFirstThatReachedIt) {
   EXPECT_EQ(time_to_accuracy(trained_to({0.9, 0.98, 0.97}, 0.98)).value, 20);
   EXPECT_EQ(time_to_accuracy(trained_to({0.07}, 0.07000000000000001)).value, 10);
   EXPECT_FALSE(time_to_accuracy(report::Run{}).value);
+}
+
+TEST(TimeToAccuracy, MayBeThatToAMeanIou) {
+  report::Run run = trained_to({0.9, 0.98, 0.99}, 0.5);
+  run.until_accuracy = AccuracyTarget{0.5, {}, "miou"};
+  for (EpochRow& epoch : run.epochs) epoch.test_miou = 0.2 + 0.2 * epoch.epoch;
+  EXPECT_EQ(final_miou(run).value, 0.2 + 0.2 * 2);
+  fill_time_to_accuracy(run);
+  EXPECT_EQ(time_to_accuracy(run).value, 30);
+  run.until_accuracy->target = 0.7;
+  fill_time_to_accuracy(run);
+  EXPECT_EQ(time_to_accuracy(run).reason,
+            "70 % mIoU was not reached in 3 epochs: at best 60.00 % (--epochs allows more)");
 }
 
 TEST(TimeToAccuracy, SaysHowFarARunCameThatMissedIt) {

@@ -69,7 +69,8 @@ bool is_newer(const Pointer& pointer) {
                    contains(pointer, "/driver_bytes/");
   const bool network = pointer.back() == "model_hash" || pointer.back() == "until_accuracy" ||
                        pointer.back() == "progress" || pointer.back() == "diverged_step" ||
-                       pointer.back() == "evaluation" || pointer.back() == "flops_per_sample";
+                       pointer.back() == "evaluation" || pointer.back().ends_with("miou") ||
+                       pointer.back() == "metric" || pointer.back() == "flops_per_sample";
   const bool data =
       contains(pointer, "/dataset/") && (pointer.back() == "note" || pointer.back() == "augment");
   const bool traffic = pointer.back() == "traffic";
@@ -85,7 +86,8 @@ bool is_newer(const Pointer& pointer) {
 json mutation_subject() {
   Report report = test::sample_report();
   report.runs = {report.runs[1], report.runs[2], report.runs[4], report.runs[5]};
-  report.runs[0].until_accuracy = AccuracyTarget{0.98, Figure::of(10)};
+  report.runs[0].until_accuracy = AccuracyTarget{0.98, Figure::of(10), "miou"};
+  report.runs[0].epochs[0].test_miou = 0.5;
   return document_of(report);
 }
 

@@ -112,6 +112,11 @@ TEST(SummaryTable, ShowsTheTimeToAnAccuracyWhereOneWasAskedFor) {
   EXPECT_THAT(render_table(report, 0),
               ::testing::AllOf(HasSubstr("epoch  to acc."), HasSubstr("10.00   123.46"),
                                HasSubstr("to acc.: training time until 98 % of the test set")));
+  report.runs[0].until_accuracy->metric = "miou";
+  EXPECT_THAT(render_table(report, 0), HasSubstr("until the test set had 98 % mIoU at the end"));
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("mIoU %")));
+  report.runs[0].epochs.back().test_miou = 0.4321;
+  EXPECT_THAT(render_table(report, 0), ::testing::AllOf(HasSubstr("mIoU %"), HasSubstr("43.21")));
   report.runs[0].until_accuracy->train_s = Figure::missing("98 % was not reached in 1 epoch");
   EXPECT_THAT(render_table(report, 0), HasSubstr(") 98 % was not reached in 1 epoch"));
 }

@@ -24,6 +24,7 @@ NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "ps_mode"
 ONE_HOST = "this peer trains on this host alone"
 REFUSED = {"runs": "this peer makes no list of runs; give it the options of each entry in turn",
            "inject": "this peer plants no faults",
+           "until_miou": "this peer judges no maps",
            "comm_hook": "this peer averages gradients as they are",
            "emulate_link": "this peer emulates no link",
            **dict.fromkeys(("accumulation_steps", "accumulation_sync"),

@@ -16,6 +16,7 @@ except ImportError:
 TEST_SAMPLES_FROM = 1 << 32
 CLASS_STREAM = 0x636C617373
 FEWEST, MOST, MOST_BYTES = 256, 60000, 256 << 20
+FEWEST_TEST_MAPS, MOST_TEST_LABELS = 8, 1 << 18
 MEAN, DEVIATION = 0.5, 0.16
 AMPLITUDE, MIDDLE, MOVE = 36, 48, 0.6
 SIX_BITS = 0x3F3F3F3F3F3F3F3F
@@ -40,7 +41,8 @@ def counts(shape, labels=None):
     `labels`: rows and columns of a map; None: one label."""
     of_labels = 2 * math.prod(labels) if labels else 2
     train = min(max(MOST_BYTES // max(math.prod(shape), of_labels), FEWEST), MOST)
-    return train, max(1, train // 6)
+    most = max(FEWEST_TEST_MAPS, MOST_TEST_LABELS // (math.prod(labels) if labels else 1))
+    return train, min(max(1, train // 6), most)
 
 
 def mix(values):

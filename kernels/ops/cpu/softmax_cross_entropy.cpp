@@ -48,6 +48,7 @@ class RowLoss {
       const std::int64_t best = std::max_element(x, x + classes_) - x;
       totals.loss_sum += row(x, x[best], args_.labels[n], grad);
       totals.correct += best == args_.labels[n] ? 1 : 0;
+      if (args_.predicted) args_.predicted[n] = static_cast<std::int32_t>(best);
       ++totals.counted;
     }
     return totals;
@@ -120,7 +121,8 @@ class MapLoss {
     const float* logits;  // of the first class
     float* gradient;      // likewise; null: not wanted
     const std::int32_t* labels;
-    std::int64_t count;  // at most kBlock
+    std::int32_t* predicted;  // null: not wanted
+    std::int64_t count;       // at most kBlock
   };
   struct Largest {
     float value[kBlock];
@@ -133,10 +135,12 @@ class MapLoss {
     const std::int64_t sample = index / blocks_of_sample();
     const std::int64_t first = index % blocks_of_sample() * kBlock;
     const std::int64_t logits = sample * desc_.classes * desc_.positions + first;
-    return {.logits = args_.logits + logits,
-            .gradient = args_.grad_logits ? args_.grad_logits + logits : nullptr,
-            .labels = args_.labels + sample * desc_.positions + first,
-            .count = std::min(kBlock, desc_.positions - first)};
+    return {
+        .logits = args_.logits + logits,
+        .gradient = args_.grad_logits ? args_.grad_logits + logits : nullptr,
+        .labels = args_.labels + sample * desc_.positions + first,
+        .predicted = args_.predicted ? args_.predicted + sample * desc_.positions + first : nullptr,
+        .count = std::min(kBlock, desc_.positions - first)};
   }
 
   // The first of equal ones, as in a row.
@@ -190,6 +194,7 @@ class MapLoss {
       totals.loss_sum += std::log(static_cast<double>(sums[k])) + (1 - smoothing) * gap +
                          smoothing * gaps[k] / static_cast<double>(desc_.classes);
       totals.correct += largest.at[k] == label ? 1 : 0;
+      if (block.predicted) block.predicted[k] = largest.at[k];
       ++totals.counted;
     }
     return totals;

@@ -66,6 +66,7 @@ void predict(const CrossEntropyDesc& desc, const LossArgs& args, std::int64_t i,
   const double kept = 1 - desc.label_smoothing;
   sums.loss_sum += std::log(sum) + kept * (largest - x[label]) + spread * gaps;
   sums.correct += best == label ? 1 : 0;
+  if (args.predicted) args.predicted[i] = static_cast<std::int32_t>(best);
   ++sums.counted;
   for (std::size_t j = 0; args.grad_logits && j < x.size(); ++j) {
     const double target = spread + (j == label ? kept : 0);

@@ -111,7 +111,7 @@ struct Loss {
           n < static_cast<std::uint32_t>(args.samples) && args.labels[i] != shape.ignore_index;
       if (phase == 0 && counts) s.largest[thread] = find_largest(first, lane);
       if (phase == 1 && counts) add_exponentials(s, first, thread);
-      if (phase == 2) finish_row(s, first, thread, counts ? args.labels[i] : -1);
+      if (phase == 2) finish_row(s, first, i, thread, counts ? args.labels[i] : -1);
     } else if (phase == 2 && lane == 0) {
       s.rows[row] = {0, 0, 0};
     }
@@ -166,8 +166,8 @@ struct Loss {
   }
 
   // Writes the gradient, which is 0 where the label is -1, for any logits.
-  __host__ __device__ void finish_row(Shared& s, std::uint32_t first, std::uint32_t thread,
-                                      std::int32_t given) const {
+  __host__ __device__ void finish_row(Shared& s, std::uint32_t first, std::uint32_t prediction,
+                                      std::uint32_t thread, std::int32_t given) const {
     const auto label = static_cast<std::uint32_t>(given);
     const bool counts = given >= 0;
     const Largest best = counts ? largest_of_row(s, thread) : Largest{0, 0};
@@ -185,6 +185,7 @@ struct Loss {
     if (thread % kLanes != 0) return;
     s.rows[thread / kLanes] = {0, 0, 0};
     if (!counts) return;
+    if (args.predicted != nullptr) args.predicted[prediction] = static_cast<std::int32_t>(best.at);
     const float at_label = args.logits[first + label * shape.positions];
     s.rows[thread / kLanes] = {loss_of(sum, best.value, at_label, sum_of_row(s.gaps, thread)),
                                best.at == label ? 1U : 0U, 1};
