@@ -150,7 +150,7 @@ TEST(OptionDocuments, NoTwoOptionsShareANameAVariableOrAKey) {
 TEST(ShippedConfigurations, AreValidAgainstTheSchemaAndAreRead) {
   const auto names = config_names({kConfigs});
   EXPECT_THAT(names, IsSupersetOf({"mnist", "quick", "smoke", "tutorial/ladder",
-                                   "tutorial/mnist-notebook"}));
+                                   "tutorial/mnist-notebook", "tutorial/voc-spell"}));
   for (const std::string& name : names) {
     const auto content = read_config(kConfigs + "/" + name + ".json");
     EXPECT_THAT(test::schema_errors(content, kSchema), IsEmpty()) << name;
