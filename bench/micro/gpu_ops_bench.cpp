@@ -70,10 +70,6 @@ CudaDeviceInfo find_device(const CudaModule& module, int ordinal) {
       fmt::format("--device={}: there are {} GPUs here", ordinal, probe.devices.size()));
 }
 
-DataType type_of(CudaPrecision precision) {
-  return precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
-}
-
 class GpuBench {
  public:
   // Throws UnavailableError when there is no module or no such GPU.
@@ -179,7 +175,7 @@ class GpuBench {
       const std::int64_t extent = options.gemm;
       ops::OpRun run(machine(),
                      backend(precision).make(ops::LinearDesc{
-                         .input = TensorLayout::plain({extent, extent}, type_of(precision)),
+                         .input = TensorLayout::plain({extent, extent}, compute_type(precision)),
                          .out_features = extent,
                          .bias = false}),
                      false);
@@ -270,7 +266,7 @@ struct GpuCase {
 
 void run_op(GpuBench& bench, State& state, const GpuCase& c, bool forward, std::int64_t batch) {
   const auto describe = [&](std::int64_t samples) {
-    return c.network(bench.backend(c.precision), samples, type_of(c.precision))[c.index];
+    return c.network(bench.backend(c.precision), samples, compute_type(c.precision))[c.index];
   };
   if (batch == kStreaming) {
     constexpr std::int64_t kSmall = 8;  // the bytes of so many samples give the batch
@@ -293,8 +289,7 @@ void run_op(GpuBench& bench, State& state, const GpuCase& c, bool forward, std::
 
 void add_op(GpuBench& bench, const std::string& name, const GpuCase& c,
             const std::vector<std::int64_t>& batches) {
-  static constexpr const char* kPrecisions[] = {"fp32", "tf32", "bf16"};  // by CudaPrecision
-  const char* const precision = kPrecisions[static_cast<std::size_t>(c.precision)];
+  const std::string_view precision = to_string(c.precision);
   for (const bool forward : {true, false})
     for (const std::int64_t batch : batches) {
       const std::string size = batch == kStreaming ? "" : fmt::format("/batch:{}", batch);
@@ -308,7 +303,7 @@ void add_networks(GpuBench& bench, CudaPrecision precision) {
   const auto& batches = bench.options.batches;
   const auto each = [&](Network* network, const std::vector<std::int64_t>& of_products,
                         const std::vector<std::int64_t>& of_others) {
-    const auto cases = network(bench.backend(precision), 1, type_of(precision));
+    const auto cases = network(bench.backend(precision), 1, compute_type(precision));
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const bool products = cases[i].products;
       const GpuCase c{network, i, precision, products};

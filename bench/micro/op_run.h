@@ -87,7 +87,8 @@ class OpRun {
     }
     for (const ParameterSpec& spec : op_->plan().parameters) {
       parameters_.push_back(memory(spec.layout));
-      if (op_->plan().reads_bf16_weights) bf16_weights_.push_back(memory(in_bf16(spec.layout)));
+      if (const DataType type = op_->plan().weight_type; type != DataType::fp32)
+        weight_copies_.push_back(memory(with_type(spec.layout, type)));
       grad_parameters_.push_back(memory(spec.layout));
     }
     for (const StateSpec& spec : op_->plan().state) {
@@ -107,7 +108,7 @@ class OpRun {
                                             .parameters = parameters_,
                                             .saved = saved_,
                                             .workspace = workspace_,
-                                            .bf16_weights = bf16_weights_,
+                                            .weight_copies = weight_copies_,
                                             .state = state_});
   }
   void backward() {
@@ -119,7 +120,7 @@ class OpRun {
                                              .grad_parameters = grad_parameters_,
                                              .saved = saved_,
                                              .workspace = workspace_,
-                                             .bf16_weights = bf16_weights_});
+                                             .weight_copies = weight_copies_});
   }
   void run(bool is_forward) { is_forward ? forward() : backward(); }
   double flops(bool is_forward) const {
@@ -134,12 +135,12 @@ class OpRun {
 
   Operands operands_;
   std::unique_ptr<Op> op_;
-  std::vector<const void*> inputs_, parameters_, bf16_weights_;
+  std::vector<const void*> inputs_, parameters_, weight_copies_;
   std::vector<void*> grad_inputs_, grad_parameters_, state_;
   std::byte *output_ = nullptr, *grad_output_ = nullptr, *saved_ = nullptr, *workspace_ = nullptr;
 };
 
-// The bytes of one call. Forward reads inputs and parameters (in bf16 where the operation reads
+// The bytes of one call. Forward reads inputs and parameters (narrower ones where it reads
 // such copies), and writes the output and what is saved. Backward reads the output's gradient, what
 // was saved, and the inputs and output that the operation needs; it writes the parameters'
 // gradients. With `input_gradients` it also reads the parameters (as forward does) and writes the
@@ -151,7 +152,7 @@ inline double op_bytes(const OpPlan& plan, bool is_forward, bool input_gradients
     if (i < plan.needed_inputs) needed += plan.inputs[i].bytes;
   }
   for (const ParameterSpec& spec : plan.parameters) parameters += spec.layout.bytes;
-  const std::size_t read = inputs + parameters / (plan.reads_bf16_weights ? 2 : 1);
+  const std::size_t read = inputs + parameters * size_of(plan.weight_type) / sizeof(float);
   const std::size_t output = plan.output.bytes, saved = plan.saved_bytes;
   if (is_forward) return static_cast<double>(read + output + saved);
   return static_cast<double>(output * (plan.needs_output ? 2 : 1) + saved + parameters + needed +
@@ -219,7 +220,7 @@ inline std::vector<OpCase> simple_cnn(OpBackend& backend, std::int64_t n, DataTy
       {"reorder", false, {ReorderDesc{image(n, 32, 28, map1.type), map1}}}};
   if (type == DataType::bf16) {
     const TensorLayout plain = TensorLayout::plain({n * 1024});
-    cases.push_back({"rounding", false, {ReorderDesc{plain, in_bf16(plain)}}});
+    cases.push_back({"rounding", false, {ReorderDesc{plain, with_type(plain, type)}}});
   }
   return cases;
 }

@@ -28,8 +28,7 @@ ops::CudaBackendOptions backend_options(const TrainingJob& job) {
   options.deterministic = job.options.deterministic;
   const std::vector<std::string> places = data_directories("");
   if (!places.empty() && !places[0].empty()) options.cache_directory = places[0] + "/cuda";
-  if (job.options.precision == "fp32") options.precision = ops::CudaPrecision::fp32;
-  if (job.options.precision == "bf16") options.precision = ops::CudaPrecision::bf16;
+  options.precision = ops::cuda_precision(job.options.precision);
   return options;
 }
 
@@ -76,8 +75,9 @@ constexpr std::size_t kGpuAlignment = 16;
 std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device) {
   const bool on_cpu = device.kind() == DeviceKind::cpu;
   // Servers beside workers on GPUs only update, in fp32.
-  const bool bf16 = job.device == "cpu" && job.options.precision == "bf16";
-  auto backend = on_cpu ? ops::make_onednn_backend(device, bf16 ? DataType::bf16 : DataType::fp32)
+  const ops::CudaPrecision precision =
+      job.device == "cpu" ? ops::cuda_precision(job.options.precision) : ops::CudaPrecision::fp32;
+  auto backend = on_cpu ? ops::make_onednn_backend(device, ops::compute_type(precision))
                         : cuda_module().make_backend(device, backend_options(job));
   // The reference then takes at once what the replicas take one slice of each.
   if (!job.is_reference() || !job.synchronises_batch_norm()) return backend;

@@ -10,24 +10,21 @@
 namespace ddpbench::nn {
 namespace {
 
-ops::TensorLayout flat_bf16(const ParameterPlan& parameters) {
-  const auto count = static_cast<std::int64_t>(parameters.weight_bytes / sizeof(float));
-  return ops::TensorLayout::plain({count}, DataType::bf16);
-}
-
 bool draws(const LoweredNetwork& network) {
   return std::ranges::any_of(network.plan.operations,
                              [](const auto& op) { return op->plan().draws_random_numbers; });
 }
 
-// Plans the cast of the flat parameters, where operations read them in bf16.
+// Plans the cast of the flat parameters, where operations read copies of another type.
 void plan_cast(LoweredNetwork& network, ops::OpBackend& backend) {
-  const auto reads_bf16 = [](const auto& op) { return op->plan().reads_bf16_weights; };
-  if (std::ranges::none_of(network.plan.operations, reads_bf16)) return;
-  const ops::TensorLayout bf16 = flat_bf16(network.parameters);
-  auto op =
-      backend.make(ops::ReorderDesc{.from = ops::TensorLayout::plain(bf16.shape), .to = bf16});
-  network.plan.cast_to_bf16 = op.get();
+  const auto is_narrow = [](const auto& op) { return op->plan().weight_type != DataType::fp32; };
+  const auto reader = std::ranges::find_if(network.plan.operations, is_narrow);
+  if (reader == network.plan.operations.end()) return;
+  const auto count = static_cast<std::int64_t>(network.parameters.weight_bytes / sizeof(float));
+  const auto flat = ops::TensorLayout::plain({count});
+  auto op = backend.make(
+      ops::ReorderDesc{.from = flat, .to = with_type(flat, (*reader)->plan().weight_type)});
+  network.plan.cast_weights = op.get();
   network.plan.operations.push_back(std::move(op));
 }
 
@@ -119,7 +116,7 @@ ProgramMemory Graph::Memory::views() const {
           workspace.view(),
           weights.view(),
           gradients.view(),
-          weights_bf16.view(),
+          weight_copies.view(),
           state.view(),
           steps ? step_count() : nullptr};
 }
@@ -128,10 +125,10 @@ ProgramMemory Graph::Memory::views() const {
 Graph::Memory Graph::allocate_memory(const LoweredNetwork& network, Device& device,
                                      const GraphOptions& options) {
   Memory memory;
-  const bool casts = network.plan.cast_to_bf16 != nullptr;
+  const ops::Op* const cast = network.plan.cast_weights;
   const std::vector<PlannedBuffer> planned = {
-      {&memory.weights_bf16, MemoryCategory::weights,
-       casts ? flat_bf16(network.parameters).bytes : 0},
+      {&memory.weight_copies, MemoryCategory::weights,
+       cast != nullptr ? cast->plan().output.bytes : 0},
       {&memory.weights, MemoryCategory::weights, network.parameters.weight_bytes,
        options.weight_sharing},
       {&memory.gradients, MemoryCategory::gradients, network.parameters.gradient_bytes,

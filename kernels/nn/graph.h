@@ -88,7 +88,7 @@ class Graph {
 
  private:
   struct Memory {
-    Buffer weights_bf16;  // of the last forward, where operations read bf16
+    Buffer weight_copies;  // of the last forward, where operations read any
     Buffer weights, gradients, state, arena, workspace;
     Buffer steps;  // the number of training steps, where operations draw by it
 

@@ -28,7 +28,7 @@ class Program::Binder {
     const auto trailing = static_cast<std::size_t>(
         std::find_if(backward.begin(), backward.end(), is_micro) - backward.begin());
     const std::size_t calls = plan_.micro_batch == 0 ? 0 : plan_.repeats(true);
-    if (plan_.cast_to_bf16 != nullptr) bind_cast();
+    if (plan_.cast_weights != nullptr) bind_cast();
     for (std::size_t k = 0; k < calls; ++k) bind(forward.first(leading), k, program_.forward_);
     bind(forward.subspan(leading), 0, program_.forward_);
     bind(backward.first(trailing), 0, program_.backward_);
@@ -45,11 +45,12 @@ class Program::Binder {
   }
 
   void bind_cast() {
-    BoundCall call{.op = plan_.cast_to_bf16, .inputs = {memory_.weights.data}};
+    BoundCall call{.op = plan_.cast_weights, .inputs = {memory_.weights.data}};
     call.forward = {.inputs = call.inputs,
-                    .output = memory_.weights_bf16.data,
+                    .output = memory_.weight_copies.data,
                     .workspace = memory_.workspace.data};
-    add(program_.forward_, std::move(call), "weights to bf16");
+    add(program_.forward_, std::move(call),
+        fmt::format("weights to {}", to_string(plan_.cast_weights->plan().output.type)));
   }
 
   void add(std::vector<BoundCall>& calls, BoundCall call, std::string name) {
@@ -96,7 +97,7 @@ class Program::Binder {
                       .parameters = call.weights,
                       .saved = saved,
                       .workspace = memory_.workspace.data,
-                      .bf16_weights = call.bf16_weights,
+                      .weight_copies = call.weight_copies,
                       .state = call.state,
                       .draw = draw};
       return call;
@@ -113,7 +114,7 @@ class Program::Binder {
                      .grad_parameters = call.grad_parameters,
                      .saved = saved,
                      .workspace = memory_.workspace.data,
-                     .bf16_weights = call.bf16_weights,
+                     .weight_copies = call.weight_copies,
                      .draw = draw};
     // Micro-batches run from last to first.
     call.adds = planned.micro && k + 1 < plan_.repeats(true);
@@ -141,9 +142,9 @@ class Program::Binder {
     for (const std::size_t i : planned.parameters) {
       const std::size_t offset = parameters_.tensor(i).offset_bytes;
       call.weights.push_back(memory_.weights.data + offset);
-      if (planned.op->plan().reads_bf16_weights) {
-        call.bf16_weights.push_back(memory_.weights_bf16.data +
-                                    offset / sizeof(float) * size_of(DataType::bf16));
+      if (const DataType type = planned.op->plan().weight_type; type != DataType::fp32) {
+        call.weight_copies.push_back(memory_.weight_copies.data +
+                                     offset / sizeof(float) * size_of(type));
       }
       if (planned.direction == Direction::backward) {
         const bool trained = i < parameters_.parameters.size();

@@ -36,7 +36,7 @@ struct ProgramMemory {
   BufferView workspace;                 // plan.workspace_bytes
   BufferView weights;                   // flat
   BufferView gradients;                 // flat; empty for a plan without backward
-  BufferView weights_bf16;              // flat; empty where nothing reads it
+  BufferView weight_copies;             // flat; empty where nothing reads them
   BufferView state;                     // flat; empty where no operation has any
   const std::int64_t* steps = nullptr;  // training steps so far; null where no operation draws
 };
@@ -61,7 +61,7 @@ class Program {
     ops::ForwardArgs forward = {};
     ops::BackwardArgs backward = {};
     // What these refer to.
-    std::vector<const void*> inputs = {}, weights = {}, bf16_weights = {};
+    std::vector<const void*> inputs = {}, weights = {}, weight_copies = {};
     std::vector<void*> grad_inputs = {}, grad_parameters = {}, state = {};
     std::vector<std::size_t> ready = {};  // parameters whose gradients are final after the call
     std::size_t number = 0;               // in call_names_

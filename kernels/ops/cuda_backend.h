@@ -5,10 +5,13 @@
 // module only; code outside of the module reaches them through parallel/cuda_module.h.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "kernels/ops/backend.h"
 
@@ -20,6 +23,22 @@ enum class CudaPrecision : std::uint8_t {
   tf32,  // fp32 memory, products rounded to TF32 (10 bits of mantissa), sums in fp32
   bf16,  // activations and their gradients in bf16, sums in fp32
 };
+// The words of --precision, by CudaPrecision.
+inline constexpr auto kPrecisionNames = std::to_array<std::string_view>({"fp32", "tf32", "bf16"});
+constexpr std::string_view to_string(CudaPrecision precision) {
+  return kPrecisionNames[static_cast<std::size_t>(precision)];
+}
+// Another word is tf32, which is fp32 on CPU devices.
+constexpr CudaPrecision cuda_precision(std::string_view name) {
+  for (std::size_t i = 0; i < kPrecisionNames.size(); ++i) {
+    if (kPrecisionNames[i] == name) return static_cast<CudaPrecision>(i);
+  }
+  return CudaPrecision::tf32;
+}
+// The type of activations and their gradients.
+constexpr DataType compute_type(CudaPrecision precision) {
+  return precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
+}
 
 // The kernels of convolutions that have an own kernel beside the library's algorithms. Own kernels
 // compute in fp32 and repeat their bits in every precision.

@@ -61,13 +61,13 @@ struct StateSpec {
 enum class Mode : std::uint8_t { training, evaluation };
 
 struct ForwardArgs {
-  std::span<const void* const> inputs;        // in plan().inputs[i]
-  void* output = nullptr;                     // in plan().output
-  std::span<const void* const> parameters;    // in parameters[i].layout
-  void* saved = nullptr;                      // plan().saved_bytes; kept for backward
-  void* workspace = nullptr;                  // plan().workspace_bytes; free between calls
-  std::span<const void* const> bf16_weights;  // parameters in bf16; if reads_bf16_weights
-  std::span<void* const> state = {};          // in the order of plan().state
+  std::span<const void* const> inputs;         // in plan().inputs[i]
+  void* output = nullptr;                      // in plan().output
+  std::span<const void* const> parameters;     // in parameters[i].layout
+  void* saved = nullptr;                       // plan().saved_bytes; kept for backward
+  void* workspace = nullptr;                   // plan().workspace_bytes; free between calls
+  std::span<const void* const> weight_copies;  // parameters in plan().weight_type, if not fp32
+  std::span<void* const> state = {};           // in the order of plan().state
   Mode mode = Mode::training;
   RandomDraw draw = {};  // if draws_random_numbers
 };
@@ -83,8 +83,8 @@ struct BackwardArgs {
   bool accumulate = false;                 // add to grad_parameters instead of overwriting them
   const void* saved = nullptr;
   void* workspace = nullptr;
-  std::span<const void* const> bf16_weights;  // as in forward
-  RandomDraw draw = {};                       // that of forward
+  std::span<const void* const> weight_copies;  // as in forward
+  RandomDraw draw = {};                        // that of forward
 };
 
 // All that an operation says about itself. Plain data, filled while planning.
@@ -106,8 +106,9 @@ struct OpPlan {
   // Whether a sample's result depends on others of the batch (batch norm): no micro-batches.
   bool couples_samples = false;
   bool draws_random_numbers = false;  // in training (dropout); RandomDraw then tells them apart
-  // Whether it reads bf16 copies of its parameters, of the same layouts, which the graph makes.
-  bool reads_bf16_weights = false;
+  // Not fp32: it reads copies of its parameters in this type, of the same layouts, which the graph
+  // makes. All operations of a network that do read the same type.
+  DataType weight_type = DataType::fp32;
   // Floating-point operations of one forward call and one backward call (multiply-add = 2).
   double forward_flops = 0;
   double backward_flops = 0;

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "kernels/runtime/data_type.h"
@@ -39,10 +38,6 @@ struct TensorLayout {
 
 // The same order of elements in another type. REQUIRES: no native descriptor.
 TensorLayout with_type(TensorLayout layout, DataType type);
-// As fp32 -> bf16.
-inline TensorLayout in_bf16(TensorLayout layout) {
-  return with_type(std::move(layout), DataType::bf16);
-}
 // The same order of elements in each sample, for a batch [samples, ...]. REQUIRES: no native
 // descriptor.
 TensorLayout for_samples(TensorLayout layout, std::int64_t samples);

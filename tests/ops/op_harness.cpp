@@ -57,8 +57,9 @@ class OpCall {
     }
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       parameters_.push_back(fixture.to_layout(in.parameters.at(i), specs_[i].layout));
-      if (op.plan().reads_bf16_weights) {
-        bf16_weights_.push_back(fixture.to_layout(in.parameters[i], in_bf16(specs_[i].layout)));
+      if (const DataType type = op.plan().weight_type; type != DataType::fp32) {
+        weight_copies_.push_back(
+            fixture.to_layout(in.parameters[i], with_type(specs_[i].layout, type)));
       }
       if (in.initial_gradients.empty())
         grad_parameters_.push_back(fixture.allocate(specs_[i].layout.bytes));
@@ -77,19 +78,19 @@ class OpCall {
 
   void queue() {
     const auto inputs = addresses(inputs_), parameters = addresses(parameters_);
-    const auto bf16_weights = addresses(bf16_weights_);
+    const auto weight_copies = addresses(weight_copies_);
     const auto state = writable(state_);
     op_.forward(fixture_.stream(), {.inputs = inputs,
                                     .output = output_.data(),
                                     .parameters = parameters,
                                     .saved = saved_.data(),
                                     .workspace = forward_workspace_.data(),
-                                    .bf16_weights = bf16_weights,
+                                    .weight_copies = weight_copies,
                                     .state = state,
                                     .mode = in_.mode,
                                     .draw = draw_});
     if (in_.mode == Mode::evaluation) return;
-    recompute(inputs, parameters, bf16_weights);
+    recompute(inputs, parameters, weight_copies);
     std::vector<const void*> needed_inputs(inputs.begin(), inputs.end());
     for (std::size_t i = 0; i < needed_inputs.size(); ++i) {
       if (i >= op_.plan().needed_inputs) needed_inputs[i] = nullptr;
@@ -111,7 +112,7 @@ class OpCall {
          .accumulate = !in_.initial_gradients.empty(),
          .saved = saved_.data(),
          .workspace = backward_workspace_.data(),
-         .bf16_weights = bf16_weights,
+         .weight_copies = weight_copies,
          .draw = draw_});
   }
 
@@ -135,14 +136,14 @@ class OpCall {
  private:
   bool is_recomputed() const { return in_.mode == Mode::training && op_.plan().recomputes_output; }
   void recompute(std::span<const void* const> inputs, std::span<const void* const> parameters,
-                 std::span<const void* const> bf16_weights) {
+                 std::span<const void* const> weight_copies) {
     if (!is_recomputed()) return;
     op_.recompute(fixture_.stream(), {.inputs = inputs,
                                       .output = recomputed_.data(),
                                       .parameters = parameters,
                                       .saved = saved_.data(),
                                       .workspace = recompute_workspace_.data(),
-                                      .bf16_weights = bf16_weights,
+                                      .weight_copies = weight_copies,
                                       .draw = draw_});
   }
   bool is_wanted(std::size_t input) const {
@@ -168,7 +169,7 @@ class OpCall {
   OpMemory output_, recomputed_, saved_;
   OpMemory forward_workspace_, recompute_workspace_, backward_workspace_, grad_output_,
       more_grad_output_;
-  std::vector<OpMemory> inputs_, parameters_, bf16_weights_, grad_inputs_, grad_parameters_;
+  std::vector<OpMemory> inputs_, parameters_, weight_copies_, grad_inputs_, grad_parameters_;
   std::vector<OpMemory> state_;
   std::vector<DataType> state_types_;
   OpMemory step_;

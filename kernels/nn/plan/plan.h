@@ -65,7 +65,7 @@ struct Plan {
   int input = kNoValue;
   std::vector<int> logits;            // of each output, the main one's first
   std::vector<int> output_gradients;  // likewise; empty: forward only
-  ops::Op* cast_to_bf16 = nullptr;    // of the flat parameters; null: nothing reads them in bf16
+  ops::Op* cast_weights = nullptr;    // the flat parameters' copies; null: nothing reads any
   std::size_t arena_bytes = 0;        // activations and their gradients
   std::size_t workspace_bytes = 0;    // one that all operations share
 

@@ -313,10 +313,10 @@ struct Gradients {
     DDPBENCH_UNROLL
     for (std::uint32_t o = 0; o < kPixels; ++o) {
       float gradient[kOutputs];
-      unpack(gradients[o], gradient);
+      unpack<T>(gradients[o], gradient);
       if (mask != nullptr) {
         float output[kOutputs];
-        unpack(masks[o], output);
+        unpack<T>(masks[o], output);
         DDPBENCH_UNROLL
         for (std::uint32_t k = 0; k < kOutputs; ++k) {
           gradient[k] = relu_gradient(output[k], gradient[k]);

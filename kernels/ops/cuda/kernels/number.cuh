@@ -135,7 +135,10 @@ __host__ __device__ void write_words(void* to, const Words<kCount>& words) {
 }
 
 // Two numbers in one word, the first in the lower half.
-__host__ __device__ inline std::uint32_t pack_bf16(float first, float second) {
+template <typename T>
+__host__ __device__ std::uint32_t pack_pair(float first, float second);
+template <>
+__host__ __device__ inline std::uint32_t pack_pair<Bf16>(float first, float second) {
 #ifdef __CUDA_ARCH__
   const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
   std::uint32_t word;
@@ -146,22 +149,26 @@ __host__ __device__ inline std::uint32_t pack_bf16(float first, float second) {
                                             << 16;
 #endif
 }
+template <typename T>
+__host__ __device__ void unpack_pair(std::uint32_t word, float* to);
+template <>
+__host__ __device__ inline void unpack_pair<Bf16>(std::uint32_t word, float* to) {
+  const std::uint32_t halves[2] = {word << 16, word & 0xffff0000U};
+  memcpy(to, halves, sizeof(halves));
+}
 
 // kCount numbers in memory's format. Reads whose words are unpacked later are in flight together.
 template <typename T, std::uint32_t kCount>
 using Packed = Words<kCount * sizeof(T) / sizeof(std::uint32_t)>;
 
-// fp32 has one number in a word, bf16 two.
-template <std::uint32_t kCount>
-__host__ __device__ void unpack(const Words<kCount>& words, float (&to)[kCount]) {
-  memcpy(to, words.word, sizeof(to));
-}
-template <std::uint32_t kCount>
-__host__ __device__ void unpack(const Words<kCount>& words, float (&to)[2 * kCount]) {
-  DDPBENCH_UNROLL
-  for (std::uint32_t i = 0; i < kCount; ++i) {
-    const std::uint32_t halves[2] = {words.word[i] << 16, words.word[i] & 0xffff0000U};
-    memcpy(&to[2 * i], halves, sizeof(halves));
+template <typename T, std::uint32_t kCount>
+__host__ __device__ void unpack(const Packed<T, kCount>& words, float (&to)[kCount]) {
+  static_assert(kCount * sizeof(T) % sizeof(std::uint32_t) == 0);
+  if constexpr (sizeof(T) == sizeof(std::uint32_t)) {
+    memcpy(to, words.word, sizeof(to));
+  } else {
+    DDPBENCH_UNROLL
+    for (std::uint32_t i = 0; i < kCount; i += 2) unpack_pair<T>(words.word[i / 2], to + i);
   }
 }
 
@@ -171,28 +178,24 @@ __host__ __device__ void load(const T* from, float (&to)[kCount]) {
   if constexpr (kCount == 1) {
     to[0] = to_float(*from);
   } else {
-    static_assert(kCount * sizeof(T) % sizeof(std::uint32_t) == 0);
-    unpack(read_words<kCount * sizeof(T) / sizeof(std::uint32_t)>(from), to);
+    unpack<T>(read_words<kCount * sizeof(T) / sizeof(std::uint32_t)>(from), to);
   }
 }
 
 // Writes the numbers, rounded to the type.
-template <std::uint32_t kCount>
-__host__ __device__ void store(float* to, const float (&from)[kCount]) {
-  Words<kCount> words;
-  memcpy(words.word, from, sizeof(from));
-  write_words(to, words);
-}
-template <std::uint32_t kCount>
-__host__ __device__ void store(Bf16* to, const float (&from)[kCount]) {
+template <typename T, std::uint32_t kCount>
+__host__ __device__ void store(T* to, const float (&from)[kCount]) {
   if constexpr (kCount == 1) {
-    *to = from_float<Bf16>(from[0]);
+    *to = from_float<T>(from[0]);
+  } else if constexpr (sizeof(T) == sizeof(std::uint32_t)) {
+    Words<kCount> words;
+    memcpy(words.word, from, sizeof(from));
+    write_words(to, words);
   } else {
-    static_assert(kCount % 2 == 0);
-    Words<kCount / 2> words;
+    Packed<T, kCount> words;
     DDPBENCH_UNROLL
     for (std::uint32_t i = 0; i < kCount; i += 2) {
-      words.word[i / 2] = pack_bf16(from[i], from[i + 1]);
+      words.word[i / 2] = pack_pair<T>(from[i], from[i + 1]);
     }
     write_words(to, words);
   }

@@ -45,9 +45,7 @@ struct Context {
   // The CUDA stream behind `stream`. cuDNN's calls then go to it.
   cudaStream_t use(Stream& stream) const;
 
-  DataType activation_type() const {
-    return options.precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
-  }
+  DataType activation_type() const { return compute_type(options.precision); }
 
   ddpbench::cuda::NativeDevice& device;
   CudaBackendOptions options;
@@ -59,13 +57,12 @@ struct Context {
 using ContextPtr = std::shared_ptr<Context>;
 
 // The parameters as the libraries read them beside activations of `type`: as they are stored, or
-// their bf16 copies.
+// their copies.
 template <typename Args>
 std::span<const void* const> parameters_beside(DataType type, const Args& args) {
-  return type == DataType::bf16 ? args.bf16_weights : args.parameters;
+  return type == DataType::fp32 ? args.parameters : args.weight_copies;
 }
 
-std::string_view precision_name(CudaPrecision precision);
 cudnnDataType_t cudnn_type(DataType type);
 cudaDataType_t cublas_type(DataType type);
 

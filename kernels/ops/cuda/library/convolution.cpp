@@ -381,10 +381,10 @@ AlgorithmChoice tune(Context& context, const ConvolutionShape& shape) {
                           .fastest = [&] { return candidates.measure(); },
                           .untried = [&] { return candidates.guess(); }});
   if (!choice) {
-    throw DeviceError(
-        fmt::format("{}: {}: no algorithm of cuDNN's works in {}{} and {} bytes", shape.where,
-                    Pass::kName, precision_name(context.options.precision),
-                    context.options.deterministic ? ", deterministically" : "", kWorkspaceLimit));
+    throw DeviceError(fmt::format("{}: {}: no algorithm of cuDNN's works in {}{} and {} bytes",
+                                  shape.where, Pass::kName, to_string(context.options.precision),
+                                  context.options.deterministic ? ", deterministically" : "",
+                                  kWorkspaceLimit));
   }
   candidates.has(*choice);  // sets the arithmetic
   return *choice;

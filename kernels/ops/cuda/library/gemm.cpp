@@ -74,7 +74,7 @@ Gemm::Gemm(Context& context, const GemmDesc& desc, std::string where)
   if (found.empty()) {
     throw DeviceError(fmt::format("{}: cuBLASLt has no algorithm for {} x {} x {} of {} in {}{}",
                                   where_, desc.m, desc.n, desc.k, ddpbench::to_string(desc.input),
-                                  precision_name(context.options.precision),
+                                  to_string(context.options.precision),
                                   context.options.deterministic ? ", deterministically" : ""));
   }
   place_ = tune(desc, found);

@@ -23,7 +23,7 @@ namespace {
 // has some (few_channels.h), which do all below themselves and read fp32 weights, else by cuDNN.
 // Around cuDNN's calls run passes over the output, bound by memory bandwidth. Forward, one adds the
 // bias (2 maps), only where the chosen algorithm cannot. Backward, one rectifies the gradient and
-// sums the bias's gradient (2 to 3 maps). cuDNN's bf16 gradient of the weights is widened; a
+// sums the bias's gradient (2 to 3 maps). cuDNN's gradient of the weights is widened; a
 // gradient that is accumulated goes through the workspace, too: the search for an algorithm does
 // not cover accumulation. Both are small. The gradient of the input is always cuDNN's.
 class Conv2d final : public Op {
@@ -37,11 +37,11 @@ class Conv2d final : public Op {
     if (!is_own()) forward_ = tune_convolution(*context_, shape_, ConvolutionPass::forward);
     if (!is_own()) filter_ = tune_convolution(*context_, shape_, ConvolutionPass::backward_filter);
     if (data) data_ = tune_convolution(*context_, shape_, ConvolutionPass::backward_data);
-    plan_.description += is_own() ? std::string(" (own kernel)")
-                                  : fmt::format(" (cudnn {} algorithm {}{})",
-                                                precision_name(context_->options.precision),
-                                                forward_.algorithm, forward_.fused ? " fused" : "");
-    plan_.reads_bf16_weights = shape_.type == DataType::bf16 && (data || !is_own());
+    plan_.description +=
+        is_own() ? std::string(" (own kernel)")
+                 : fmt::format(" (cudnn {} algorithm {}{})", to_string(context_->options.precision),
+                               forward_.algorithm, forward_.fused ? " fused" : "");
+    if (data || !is_own()) plan_.weight_type = shape_.type;
     lay_out_backward();
   }
 
@@ -252,7 +252,7 @@ class BiasInPool final : public Op {
     plan_.parameters[1].layout = pool_->plan().parameters[0].layout;
     plan_.needed_inputs = conv_->plan().needed_inputs;
     plan_.needs_output = pool_->plan().needs_output;
-    plan_.reads_bf16_weights = conv_->plan().reads_bf16_weights;
+    plan_.weight_type = conv_->plan().weight_type;
     plan_.saved_bytes = pool_->plan().saved_bytes;
     WorkspaceLayout workspace;
     workspace.add(conv_->plan().output.bytes);
@@ -264,7 +264,7 @@ class BiasInPool final : public Op {
     ForwardArgs first = args, second = args;
     first.output = args.workspace;  // the map
     first.parameters = args.parameters.first(1);
-    first.bf16_weights = first_of(args.bf16_weights);
+    first.weight_copies = first_of(args.weight_copies);
     first.saved = nullptr;
     const std::array<const void*, 1> maps = {args.workspace};
     second.inputs = maps;
@@ -284,7 +284,7 @@ class BiasInPool final : public Op {
     first.output = nullptr;
     first.grad_output = args.workspace;
     first.parameters = args.parameters.first(1);
-    first.bf16_weights = first_of(args.bf16_weights);
+    first.weight_copies = first_of(args.weight_copies);
     first.grad_parameters = args.grad_parameters.first(1);
     first.workspace = second.workspace = rest_of(args.workspace);
     pool_->backward(stream, second);

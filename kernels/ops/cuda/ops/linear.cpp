@@ -8,8 +8,8 @@
 // Forward adds the bias and rectifies in the product's epilogue. Backward rectifies dy and sums db
 // in one own pass (3 matrices of batch x out). Without a ReLU and accumulation, db comes from the
 // epilogue of dw. (The library's epilogue for the gradient of a ReLU belongs to the product that
-// *makes* dy, which is the next layer's.) In bf16 the products read bf16 copies of weights and
-// bias; dw is fp32.
+// *makes* dy, which is the next layer's.) Beside narrower activations the products read
+// copies of weights and bias in their type; dw is fp32.
 //
 // Channels-last maps are not reordered. The terms of a product may have any order that x and w
 // share, so the weight's columns have the order of the pixels (layout.h).
@@ -46,11 +46,10 @@ class Linear final : public Op {
     element_index(batch * std::max(in, desc.out_features), where_);
     describe_input(desc.input);
     plan_.output = TensorLayout::plain(plan_.output.shape, type_);
-    plan_.reads_bf16_weights = has_bf16_weights();
+    plan_.weight_type = type_;
     make_products();
-    plan_.description +=
-        fmt::format(" (cublaslt {} candidate {})", precision_name(context_->options.precision),
-                    forward_->place());
+    plan_.description += fmt::format(" (cublaslt {} candidate {})",
+                                     to_string(context_->options.precision), forward_->place());
     lay_out_workspace();
   }
 
@@ -90,8 +89,6 @@ class Linear final : public Op {
     plan_.parameters[0].layout = ohwi_layout({columns_, maps[1], maps[2], maps[3]});
   }
 
-  bool has_bf16_weights() const { return type_ != DataType::fp32; }
-
   void make_products() {
     const std::int64_t batch = rows_, in = in_, out = columns_;
     // y^T [out, batch] = w [out, in] x^T [in, batch]
@@ -112,7 +109,8 @@ class Linear final : public Op {
                     .output = DataType::fp32};
     backward_weight_.emplace(*context_, weight, where_);
     // The epilogue sums in an undocumented order.
-    if (desc_.bias && !desc_.fuse_relu && !has_bf16_weights() && !context_->options.deterministic) {
+    if (desc_.bias && !desc_.fuse_relu && type_ == DataType::fp32 &&
+        !context_->options.deterministic) {
       weight.epilogue = Epilogue::bias_gradient;
       with_bias_gradient_ = Gemm::make_if_supported(*context_, weight, where_);
     }

@@ -95,9 +95,9 @@ class Concat final : public Op {
   // Channels last and the narrower type, if any input is.
   void choose_layouts(const ConcatDesc& desc) {
     const bool channels_last = std::ranges::any_of(desc.inputs, is_nhwc);
-    const bool bf16 = std::ranges::any_of(
-        desc.inputs, [](const TensorLayout& input) { return input.type == DataType::bf16; });
-    const DataType type = bf16 ? DataType::bf16 : DataType::fp32;
+    const DataType type = std::ranges::min(desc.inputs, {}, [](const TensorLayout& input) {
+                            return size_of(input.type);
+                          }).type;
     const auto layout = [&](const Shape& shape) {
       return channels_last ? nhwc_layout(shape, type) : TensorLayout::plain(shape, type);
     };
