@@ -161,6 +161,7 @@ void GradientExchange::agree_on(const std::vector<Bucket>& buckets) {
 
 const nn::GradientReady& GradientExchange::begin_pass() {
   pass_ = (pass_ + 1) % passes();
+  if (pass_ == 0) begin_step();
   bucketer_->begin_pass();
   return ready_;
 }

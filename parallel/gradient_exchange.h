@@ -94,6 +94,8 @@ class GradientExchange {
   virtual bool exchanges_each_pass() const { return false; }
 
  protected:
+  // Called before the first backward pass of a step whose gradients are exchanged.
+  virtual void begin_step() {}
   // Allocates, agrees and registers. Returns the buckets, in the order in which they are started.
   virtual std::vector<Bucket> open() = 0;
   // Queues the transfer of bucket b, whose gradients are complete.

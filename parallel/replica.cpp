@@ -9,8 +9,9 @@
 namespace ddpbench {
 namespace {
 
-BufferView host_view(ops::LossTotals& totals) {
-  return {reinterpret_cast<std::byte*>(&totals), sizeof(totals)};
+template <typename T>
+BufferView host_view(T& value) {
+  return {reinterpret_cast<std::byte*>(&value), sizeof(value)};
 }
 
 }  // namespace
@@ -46,10 +47,12 @@ std::vector<PlannedBuffer> Replica::planned_buffers(std::size_t flat_bytes) {
   const std::size_t state =
       options_.updates ? ops::optimizer_state_bytes(options_.optimizer, flat_bytes / sizeof(float))
                        : 0;
-  return {{&totals_, MemoryCategory::workspace, 2 * sizeof(ops::LossTotals)},
-          {&loss_workspace_, MemoryCategory::workspace, loss_workspace_bytes_},
-          {&predicted_, MemoryCategory::workspace, predicted_bytes_},
-          {&optimizer_state_, MemoryCategory::optimizer, state}};
+  return {
+      {&loss_scale_, MemoryCategory::workspace, options_.scales_loss ? sizeof(ops::LossScale) : 0},
+      {&totals_, MemoryCategory::workspace, 2 * sizeof(ops::LossTotals)},
+      {&loss_workspace_, MemoryCategory::workspace, loss_workspace_bytes_},
+      {&predicted_, MemoryCategory::workspace, predicted_bytes_},
+      {&optimizer_state_, MemoryCategory::optimizer, state}};
 }
 
 nn::GraphOptions Replica::graph_options() {
@@ -66,6 +69,12 @@ void Replica::reset() {
   options_.initialize(graph_);
   graph_.reset_steps(*stream_);
   if (optimizer_state_) fill_with_zeros(device_, *stream_, optimizer_state_);
+  if (loss_scale_) {
+    ops::LossScale first;
+    device_.copy(*stream_, loss_scale_.view().slice(0, sizeof(first)), host_view(first));
+    // No operation writes what is between parameters, and it must be finite.
+    fill_with_zeros(device_, *stream_, graph_.gradients());
+  }
   take_totals();
 }
 
@@ -75,6 +84,7 @@ ops::LossArgs Replica::loss_args(const std::int32_t* labels, float grad_scale,
           .samples = options_.batch,
           .grad_scale = grad_scale / static_cast<float>(graph_.model().predictions()),
           .valid_weight = valid_weight,
+          .loss_scale = loss_scale(),
           .totals = totals_of(kTraining).as<ops::LossTotals>().data(),
           .workspace = loss_workspace_.data()};
 }
@@ -99,12 +109,30 @@ void Replica::gathered_loss(std::size_t k, const float* logits, const std::int32
 }
 
 void Replica::update(float grad_scale) {
+  if (loss_scale_) {
+    const std::span<const float> gradients = graph_.gradients().view().as<float>();
+    backend_.find_overflow(*stream_, gradients.data(), gradients.size(), loss_scale());
+  }
   backend_.update(*stream_, {.weights = reinterpret_cast<float*>(graph_.weights().data()),
                              .gradients = reinterpret_cast<const float*>(graph_.gradients().data()),
                              .state = optimizer_state_.data(),
                              .count = graph_.plan().flat_bytes / sizeof(float),
                              .grad_scale = grad_scale,
+                             .loss_scale = loss_scale(),
                              .options = options_.optimizer});
+  end_scaled_step();
+}
+
+void Replica::end_scaled_step() {
+  if (loss_scale_) backend_.end_scaled_step(*stream_, loss_scale());
+}
+
+std::optional<ops::LossScale> Replica::read_loss_scale() {
+  if (!loss_scale_) return std::nullopt;
+  ops::LossScale scale;
+  device_.copy(*stream_, host_view(scale), loss_scale_.view().slice(0, sizeof(scale)));
+  stream_->synchronize();
+  return scale;
 }
 
 BufferView Replica::totals_of(std::size_t which) const {

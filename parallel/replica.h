@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,7 +23,8 @@ namespace ddpbench {
 struct ReplicaOptions : nn::GraphOptions {
   // Rows of gathered_loss(): the global batch on dp's primary; 0: it is not called.
   std::int64_t loss_batch = 0;
-  bool updates = true;  // holds optimizer state and can update
+  bool updates = true;       // holds optimizer state and can update
+  bool scales_loss = false;  // gradients are of so many times the loss (loss_scale())
   ops::OptimizerOptions optimizer = {};
   std::function<void(nn::Graph&)> initialize = {};
 };
@@ -56,8 +58,17 @@ class Replica {
   void backward(const nn::GradientReady& ready = {}, bool accumulate = false) {
     graph_.backward(*stream_, ready, accumulate);
   }
-  // Updates the whole flat buffer of parameters by grad_scale * gradients.
+  // Updates the whole flat buffer of parameters by grad_scale * gradients. With a scaled loss it
+  // first looks whether they are finite, and then ends the step of the scale.
   void update(float grad_scale = 1);
+  // In device memory; null: the loss is not scaled.
+  ops::LossScale* loss_scale() const {
+    return reinterpret_cast<ops::LossScale*>(loss_scale_.data());
+  }
+  // Queues end_scaled_step, where the loss is scaled.
+  void end_scaled_step();
+  // Blocks until the device has done its work; nullopt where the loss is not scaled.
+  std::optional<ops::LossScale> read_loss_scale();
 
   // The step is over: layers draw other random numbers in the next.
   void end_step() { graph_.end_step(*stream_); }
@@ -89,6 +100,7 @@ class Replica {
   ops::OpBackend& backend_;
   ReplicaOptions options_;
   Buffer optimizer_state_;
+  Buffer loss_scale_;
   Buffer totals_;  // two LossTotals: training, evaluation
   std::size_t loss_workspace_bytes_ = 0, predicted_bytes_ = 0;
   Buffer loss_workspace_;  // of all losses, which follow each other on the stream

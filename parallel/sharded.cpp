@@ -17,6 +17,7 @@
 // each pass of an accumulating step is exchanged, and added to what is owned.
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/math.h"
@@ -61,7 +62,9 @@ class Sharded : public GradientExchange {
 
   // A stale rank leaves old weights in the parts that it owns, for all.
   void update(float grad_scale, bool stale) override {
+    if (replica_->loss_scale() != nullptr) find_overflow();
     if (!stale) update_own(grad_scale);
+    replica_->end_scaled_step();
     const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());
     for (std::size_t b = 0; b < buckets().size(); ++b) {
       const BufferView all = whole(replica_->graph().weights().view(), b);
@@ -175,6 +178,21 @@ class Sharded : public GradientExchange {
     return reduce(b, bucket, part_of(b, bucket), options);
   }
 
+  // A rank sees the gradients that it owns, and all must agree whether to skip the update.
+  void find_overflow() {
+    Stream& stream = replica_->stream();
+    ops::LossScale* const scale = replica_->loss_scale();
+    for (std::size_t b = 0; b < buckets().size(); ++b) {
+      const std::span<const float> own = own_gradients(b).as<float>();
+      context_.backends[0]->find_overflow(stream, own.data(), own.size(), scale);
+    }
+    const ScopedPhase phase(context_.observer, Phase::comm_wait, stream);
+    world()
+        .all_reduce({&scale->overflow, 1, DataType::fp32}, comm::ReduceOp::maximum,
+                    {.after = &stream, .start = comm::Start::deferred})
+        .wait(stream);
+  }
+
   void update_own(float grad_scale) {
     const ScopedPhase phase(context_.observer, Phase::optimizer, replica_->stream());
     std::size_t first = 0;
@@ -190,6 +208,7 @@ class Sharded : public GradientExchange {
                                .state_count = owned_,
                                .state_first = first,
                                .grad_scale = grad_scale,
+                               .loss_scale = replica_->loss_scale(),
                                .options = config_.optimizer});
       first += count;
     }
@@ -251,6 +270,11 @@ class ShardedGradients final : public Sharded {
   void parameters_set(bool to_step_0) override {
     Sharded::parameters_set(to_step_0);
     if (to_step_0) fetched_ = {};
+    if (replica_->loss_scale() == nullptr || zeros_) return;
+    const std::vector<PlannedBuffer> planned = {
+        {&zeros_, MemoryCategory::workspace, nn::kParameterAlignment}};
+    allocate(replica_->device(), planned);
+    fill_with_zeros(replica_->device(), replica_->stream(), zeros_);
   }
 
   // In memory that training does not need, and does not have.
@@ -309,6 +333,21 @@ class ShardedGradients final : public Sharded {
                         std::min(most, config_.bucket_cap_bytes));
   }
 
+  // Behind a parameter that ends within a line lies what a bucket of a step before had there, which
+  // may be infinite.
+  void begin_step() override {
+    if (!zeros_) return;
+    const nn::ParameterPlan& plan = replica_->graph().plan();
+    const BufferView all = replica_->graph().gradients().view();
+    for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+      const std::size_t bytes = plan.parameters[i].bytes;
+      const std::size_t gap = round_up(bytes, nn::kParameterAlignment) - bytes;
+      if (gap == 0) continue;
+      replica_->device().copy(replica_->stream(), all.slice(plan.gradient_offsets[i] + bytes, gap),
+                              zeros_.view().slice(0, gap));
+    }
+  }
+
   BufferView in_slot(std::size_t b) const {
     return replica_->graph().gradients().view().slice(slots_[b].offset, buckets()[b].bytes);
   }
@@ -355,6 +394,7 @@ class ShardedGradients final : public Sharded {
 
   std::vector<Slot> slots_;  // [bucket]
   Buffer fetched_;           // all gradients, where they were asked for
+  Buffer zeros_;             // of a line, where the loss is scaled
 };
 
 }  // namespace

@@ -11,6 +11,7 @@ std::unique_ptr<Replica> make_replica(const StrategyConfig& config, const Strate
   if (options.batch == 0) options.batch = config.per_device_batch;
   options.seed = config.seed;
   options.optimizer = config.optimizer;
+  options.scales_loss = config.scales_loss;
   options.initialize = context.initialize;
   options.admit = [&context, i, add = std::move(options.admit)](const nn::ParameterPlan& plan,
                                                                 MemoryNeeds& needs) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "parallel/comm_hook.h"
 #include "parallel/replica.h"
 
 namespace ddpbench {
@@ -159,6 +160,18 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
           : nullptr;
   if (config.serves_one_by_one() && clash != nullptr) {
     throw ConfigError(fmt::format("{} {}", config.serves_one_by_one(), clash));
+  }
+  if (traits.has_servers && config.scales_loss && config.ps_update == PsUpdate::server) {
+    throw ConfigError(
+        "--precision=fp16 --ps-update=server: a server that sees one shard cannot know whether the "
+        "others skip an update; use --ps-update=worker");
+  }
+  const std::optional<ops::Encoding> hook = encoding_of(config.comm_hook);
+  if (config.scales_loss && hook && !hook->is_cast()) {
+    throw ConfigError(fmt::format(
+        "--precision=fp16 --comm-hook={}: what it keeps of a step that is skipped would come back; "
+        "use none, bf16 or fp16",
+        config.comm_hook));
   }
   if (config.backup_workers >= config.replicas) {
     throw ConfigError(fmt::format("--gpus={} --backup-workers={}: no gradient is left to take",

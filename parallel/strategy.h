@@ -62,7 +62,8 @@ struct StrategyConfig {
   bool sync_every_pass = false;        // ddp: gradients are averaged after each pass, not the last
   std::uint64_t seed = 0;              // of what layers draw at random (dropout)
   ops::OptimizerOptions optimizer;
-  bool overlap = true;  // ddp, zero1: reduce buckets, ps: push shards, while backward runs
+  bool scales_loss = false;  // as fp16 needs it (ops/loss_scale.h)
+  bool overlap = true;       // ddp, zero1: reduce buckets, ps: push shards, while backward runs
   // But in ps and localsgd: before each step all replicas take the state of the graph (running
   // statistics) of replica 0. False also where it has none, or sync_batch_norm keeps all equal to
   // the bit.

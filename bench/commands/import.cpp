@@ -75,7 +75,7 @@ class Import final : public Subcommand {
     options.add("--device-model", "NAME", &program_.device_model,
                 "The device's model; if not given, for cpu this machine's processor");
     options.add("--precision", "", &program_.precision, "What it computed in",
-                one_of({"fp32", "tf32", "bf16"}));
+                one_of({"fp32", "tf32", "bf16", "fp16"}));
     options.add("--batch-size", "N", &program_.batch_size,
                 "Samples per rank and step; without it there are no samples per second",
                 between(1, kLargestCount));

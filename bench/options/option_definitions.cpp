@@ -56,10 +56,11 @@ Definitions comparison_options() {
       {"backend", kPlannedByFit | kOfComm, "", &Options::backend, one_of(backend_words()),
        backend_help()},
       {"precision", kPerRun | kPlannedByFit, "", &Options::precision,
-       one_of({"auto", "fp32", "tf32", "bf16"}),
+       one_of({"auto", "fp32", "tf32", "bf16", "fp16"}),
        "What products are computed in; weights, gradients and updates are fp32 in all. auto: fp32 "
        "on CPU devices, tf32 on CUDA devices that have it. bf16 on CPU devices needs avx512_bf16 "
-       "or AMX (`ddpbench info` says)."},
+       "or AMX (`ddpbench info` says). fp16, on CUDA devices, scales the loss as torch.amp's "
+       "GradScaler does."},
       {"cuda-graph", kPerRun | kBare, "", &Options::cuda_graphs, one_of({"auto", "on", "off"}),
        fmt::format(
            "Record a step as a CUDA graph and replay it, so that it costs the host one call. auto: "

@@ -85,7 +85,7 @@ struct RunOptions {
   std::string memory_per_device, format;
   std::uint64_t seed = 1;
   int threads_per_device = 1;
-  std::string precision = "auto";      // auto | fp32 | tf32 | bf16
+  std::string precision = "auto";      // auto | fp32 | tf32 | bf16 | fp16
   std::string residency = "host";      // host | device: where the training set lives
   bool deterministic = false;          // only algorithms whose results repeat bitwise
   std::string optimizer = "sgd";       // a word of ops::kOptimizerNames

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/text.h"
+#include "kernels/ops/cuda_backend.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
 #include "reports/data/report_view.h"
@@ -44,7 +45,7 @@ void refuse_absent_backend(const std::string& word, const std::string& device,
 
 // Half the distance from 1 to the next number of the type that products are rounded to.
 double unit_roundoff(const std::string& precision) {
-  if (precision == "tf32") return 0x1p-11;
+  if (precision == "tf32" || precision == "fp16") return 0x1p-11;
   return precision == "bf16" ? 0x1p-8 : 0x1p-24;
 }
 
@@ -170,8 +171,9 @@ std::string choose_precision(const Options& options, const HostDevices& host,
   const std::string& wanted = options.precision;
   if (device == "cpu") {
     if (wanted == "auto" || wanted == "fp32") return "fp32";
-    if (wanted == "tf32") {
-      throw UnavailableError("--precision=tf32: CPU devices compute in fp32 or bf16");
+    if (wanted != "bf16") {
+      throw UnavailableError(
+          fmt::format("--precision={}: CPU devices compute in fp32 or bf16", wanted));
     }
     if (!host.no_cpu_bf16.empty()) {
       throw UnavailableError(fmt::format(
@@ -179,14 +181,14 @@ std::string choose_precision(const Options& options, const HostDevices& host,
     }
     return wanted;
   }
-  constexpr int kFirstWithTf32 = 80;
+  const std::string chosen = wanted == "auto" ? "tf32" : wanted;
   for (const CudaDeviceInfo& gpu : host.cuda.devices) {
-    if (gpu.compute_capability >= kFirstWithTf32) continue;
-    if (wanted == "auto" || wanted == "fp32") return "fp32";
+    if (gpu.compute_capability >= first_capability(ops::cuda_precision(chosen))) continue;
+    if (wanted == "auto") return "fp32";
     throw UnavailableError(fmt::format("--precision={}: GPU {} ({}) has no tensor cores for it",
                                        wanted, gpu.ordinal, gpu.name));
   }
-  return wanted == "auto" ? "tf32" : wanted;
+  return chosen;
 }
 
 // Says for strategies whose replicas are threads that they do not use a library between processes.

@@ -20,7 +20,7 @@ namespace ddpbench::bench {
 struct DeviceChoice {
   std::string device;              // cpu | cuda
   std::string server_device = {};  // cpu | cuda
-  std::string precision = {};      // fp32 | tf32 | bf16
+  std::string precision = {};      // fp32 | tf32 | bf16 | fp16
   std::string note = {};           // for people: why --device=auto was resolved so
 };
 // Throws UnavailableError when something asked for is not here, ConfigError for servers on GPUs

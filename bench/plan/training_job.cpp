@@ -232,6 +232,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.sync_every_pass = traits.all_reduces_gradients() && job.cell.accumulation_sync == "every";
   config.seed = job.options.seed;
   config.optimizer = optimizer_of(job);
+  config.scales_loss = job.options.precision == "fp16";
   config.overlap = job.cell.overlap;
   config.sync_batch_norm = job.synchronises_batch_norm();
   config.broadcast_buffers =

@@ -18,6 +18,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleRange, median, min, max)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuTelemetry, samples, interval_s, utilization_ratio,
                                    sm_clock_mhz, memory_clock_mhz, power_w, temperature_celsius,
                                    clock_event_ratios)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossScaling, scale, skipped_updates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceRow, rank, role, device, cores, peak_bytes,
                                    by_category_bytes, gpu_telemetry, driver_bytes)
 
@@ -35,10 +36,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, toler
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkTraffic, from, to, messages, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClockReading, at_s, offset_s, bound_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, host, devices, device_model, peak_rss_bytes,
-                                   parameters, traffic, pushes, all_reduce, verification, verify_s,
-                                   warmup_s, train_s, evaluate_s, save_s, warmup_steps,
-                                   warmup_steady, epochs, progress, diverged_step, diverged_tensor,
-                                   calls, clock)
+                                   parameters, traffic, pushes, loss_scaling, all_reduce,
+                                   verification, verify_s, warmup_s, train_s, evaluate_s, save_s,
+                                   warmup_steps, warmup_steady, epochs, progress, diverged_step,
+                                   diverged_tensor, calls, clock)
 
 std::string encoded(const RankResult& result) { return result_bytes(result); }
 

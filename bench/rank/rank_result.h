@@ -56,7 +56,8 @@ struct RankResult {
   std::int64_t parameters = 0;
   // What a worker's replicas took from others in its first step, and what it sent to servers.
   Known<std::vector<LinkTraffic>> traffic;
-  ServedPushes pushes;  // of a server
+  ServedPushes pushes;                              // of a server
+  std::optional<report::LossScaling> loss_scaling;  // of a worker that scales its loss, at the end
   // What all-reduces of registered memory ran: "ring", "direct", "ring,direct"; empty: not told.
   std::string all_reduce;
   std::vector<VerificationResult> verification;  // one per local replica; empty: not done

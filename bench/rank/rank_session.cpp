@@ -173,6 +173,9 @@ void RankSession::train() {
     train_epoch(epoch);
     if (training_ends(result_.epochs.back())) break;
   }
+  if (const auto scale = replica.read_loss_scale()) {
+    result_.loss_scaling = {scale->scale, scale->skipped};
+  }
 }
 
 void RankSession::save_weights() {

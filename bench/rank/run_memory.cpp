@@ -58,7 +58,7 @@ std::string advice(const TrainingJob& job, bool server) {
   std::string way =
       job.cell.is_strong() ? "use a smaller --global-batch-size" : "use a smaller --batch-size";
   if (job.options.residency == "device") way += ", or --residency=host";
-  if (job.options.device == "cuda" && job.options.precision != "bf16") {
+  if (job.options.device == "cuda" && !job.options.precision.ends_with("16")) {
     way += ", or --precision=bf16";
   }
   if (job.is_reference() && job.synchronises_batch_norm()) way += ", or --verify-steps=0";

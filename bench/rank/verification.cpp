@@ -58,13 +58,18 @@ class ExpectedUpdates {
         state_(ops::optimizer_state_bytes(options, parameters) / sizeof(double) + 1),
         terms_(parameters) {}
 
-  // The next update, of `weights`. The operation runs on the host; it uses no stream.
+  // The next update, of `weights`, by gradients of so many times the loss. The operation runs on
+  // the host; it uses no stream.
   ExpectedUpdate next(Stream& unused, std::span<const float> weights,
-                      const std::vector<nn::NamedTensor>& gradients) {
+                      const std::vector<nn::NamedTensor>& gradients, const ops::LossScale& scale) {
     ExpectedUpdate update{.weights = {weights.begin(), weights.end()}, .sizes = {}};
+    if (scale.last_skipped) {
+      update.sizes.resize(weights.size());
+      return update;
+    }
     std::vector<float> flat;
     for (const nn::NamedTensor& tensor : gradients) {
-      flat.insert(flat.end(), tensor.values.begin(), tensor.values.end());
+      for (const float value : tensor.values) flat.push_back(value / scale.last_scale);
     }
     backend_->update(unused, {.weights = update.weights.data(),
                               .gradients = flat.data(),
@@ -111,6 +116,15 @@ class ExpectedUpdates {
 bool has_exploded(double value) {
   constexpr double kLargestComparable = 0x1p60;  // the largest fp32 number is just below 2^128
   return !(std::abs(value) <= kLargestComparable);
+}
+
+// How the replica's last step scaled its loss: where nothing does, by 1.
+ops::LossScale scale_of(Replica& replica) {
+  return replica.read_loss_scale().value_or(ops::LossScale{.scale = 1, .last_scale = 1});
+}
+
+void set_to_zero(std::vector<nn::NamedTensor>& tensors) {
+  for (nn::NamedTensor& tensor : tensors) std::ranges::fill(tensor.values, 0.0F);
 }
 
 // The name of the first tensor with such a value; empty: none.
@@ -275,7 +289,8 @@ void check_equal_start(RankTrainer& rank) {
 }
 
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
-  const nn::Graph& graph = rank.strategy().replicas()[0]->graph();
+  Replica& replica = *rank.strategy().replicas()[0];
+  const nn::Graph& graph = replica.graph();
   const TrainingJob& job = rank.job();
   GradientSizes sizes(graph, job.verification_tolerance, probe_options(job));
   // Where the replicas take their statistics together, one slice is the batch of all.
@@ -297,6 +312,7 @@ void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   std::string diverged;
   rank.take_steps(job.options.verify_steps, false, 0, [&] {
     const auto after = nn::export_weights(graph);
+    if (scale_of(replica).last_skipped) sizes.drop_gradients();
     diverged = find_divergence(++step, sizes, states, after, rank.take_totals());
     if (!diverged.empty()) return false;
     const GradientSizes::Step found = sizes.finish_step();
@@ -305,6 +321,12 @@ void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
     return true;
   });
   rank.observe_slices({}, {});
+  if (step > 0 && scale_of(replica).skipped == step) {
+    throw ConfigError(fmt::format(
+        "--verify-steps={}: the gradients of all of them overflow in {}, so that nothing is "
+        "updated and compared; the scale halves in each, give more",
+        step, job.options.precision));
+  }
   reference.finish(diverged);
 }
 
@@ -332,11 +354,12 @@ std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
   rank.take_steps(reference.steps(), false, 0, [&] {
     ++step;
     for (std::size_t i = 0; i < replicas.size(); ++i) {
-      const auto gradients =
-          nn::export_gradients(replicas[i]->graph(), strategy.fetch_gradients(i));
+      auto gradients = nn::export_gradients(replicas[i]->graph(), strategy.fetch_gradients(i));
+      const ops::LossScale scale = scale_of(*replicas[i]);
+      if (scale.last_skipped) set_to_zero(gradients);  // as those of the reference
       reference.compare_gradients(step, gradients, tolerance, results[i]);
       const ExpectedUpdate update =
-          expected[i].next(replicas[i]->stream(), reference.weights(step - 1), gradients);
+          expected[i].next(replicas[i]->stream(), reference.weights(step - 1), gradients, scale);
       reference.compare_update(step, nn::export_weights(replicas[i]->graph()), update, results[i]);
     }
     for (std::size_t i = 0; i < followers.size(); ++i) {
@@ -399,6 +422,13 @@ void GradientSizes::add_slice() {
   sum_ = std::move(sum);
 }
 
+void GradientSizes::drop_gradients() {
+  set_to_zero(sum_);
+  std::ranges::fill(slices_, 0);
+  probe_.clear();
+  exploded_.clear();
+}
+
 void GradientSizes::widen_to_measured(std::vector<double>& sizes) const {
   std::vector<double> errors(sum_.size());
   for (std::size_t t = 0; t < sum_.size(); ++t) {
@@ -425,7 +455,8 @@ GradientSizes::Step GradientSizes::finish_step() {
     const double least = kLeastSize * std::sqrt(static_cast<double>(sum_[t].values.size()));
     sizes[t] = earlier_[t] = std::max({sizes[t], kKeptShare * earlier_[t], least});
   }
-  if (!probe_.empty()) widen_to_measured(sizes);
+  // A probe of a larger loss may overflow where the step does not.
+  if (!probe_.empty() && find_exploded(probe_).empty()) widen_to_measured(sizes);
   probe_.clear();
   std::ranges::fill(slices_, 0);
   return {std::exchange(sum_, {}), std::move(sizes)};

@@ -48,6 +48,8 @@ class GradientSizes {
 
   // Call it before the slices of a step when the graph's gradients are those of its probe.
   void add_probe();
+  // The step was skipped because its gradients overflowed: they count as 0.
+  void drop_gradients();
   // Call it when the gradients of a slice have been added to the graph's gradients.
   void add_slice();
   // What a step found of each tensor, in PyTorch's order.

@@ -330,6 +330,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_steps(all, run);
   fill_course(all, run);
   fill_pushes(all, run);
+  run.loss_scaling = all.results.at(0).loss_scaling;
   if (run.until_accuracy) report::fill_time_to_accuracy(run);
   fill_devices(all, channels, run);
   run.clocks = all.clocks.rows();

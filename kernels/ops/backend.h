@@ -46,6 +46,14 @@ class OpBackend {
   // Bytes of device memory that a call of that loss needs as LossArgs::workspace.
   virtual std::size_t loss_workspace_bytes(const CrossEntropyDesc& /*desc*/) const { return 0; }
   virtual void update(Stream& stream, const OptimizerArgs& args) = 0;
+  // Sets scale->overflow where one of the gradients is not finite; else leaves it as it is. Reads
+  // the gradients once.
+  virtual void find_overflow(Stream& stream, const float* gradients, std::size_t count,
+                             LossScale* scale) = 0;
+  // Queues end_scaled_step(*scale); this one is as increment() says.
+  virtual void end_scaled_step(Stream& /*stream*/, LossScale* scale) {
+    ops::end_scaled_step(*scale);
+  }
   // Mean of several buffers, element by element: out = (in_0 + in_1 + ... + in_k-1) / k. The sum
   // has that order, so that equal inputs give bit-equal results. It reads k words and writes 1 word
   // an element. `out` may be one of the inputs. REQUIRES: inputs is not empty.

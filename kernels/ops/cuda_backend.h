@@ -22,9 +22,11 @@ enum class CudaPrecision : std::uint8_t {
   fp32,  // strict: no tensor cores
   tf32,  // fp32 memory, products rounded to TF32 (10 bits of mantissa), sums in fp32
   bf16,  // activations and their gradients in bf16, sums in fp32
+  fp16,  // the same in fp16; the loss must be scaled (loss_scale.h)
 };
 // The words of --precision, by CudaPrecision.
-inline constexpr auto kPrecisionNames = std::to_array<std::string_view>({"fp32", "tf32", "bf16"});
+inline constexpr auto kPrecisionNames =
+    std::to_array<std::string_view>({"fp32", "tf32", "bf16", "fp16"});
 constexpr std::string_view to_string(CudaPrecision precision) {
   return kPrecisionNames[static_cast<std::size_t>(precision)];
 }
@@ -37,7 +39,13 @@ constexpr CudaPrecision cuda_precision(std::string_view name) {
 }
 // The type of activations and their gradients.
 constexpr DataType compute_type(CudaPrecision precision) {
+  if (precision == CudaPrecision::fp16) return DataType::fp16;
   return precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
+}
+// The first compute capability, times 10, whose tensor cores take the type.
+constexpr int first_capability(CudaPrecision precision) {
+  if (precision == CudaPrecision::fp32) return 0;
+  return precision == CudaPrecision::fp16 ? 70 : 80;
 }
 
 // The kernels of convolutions that have an own kernel beside the library's algorithms. Own kernels

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/ops/loss_scale.h"
 #include "kernels/ops/tensor_layout.h"
 #include "kernels/runtime/device.h"
 
@@ -67,6 +68,7 @@ struct LossArgs {
   // It is the number of predictions in the global batch divided by the number of those that count.
   // A scale of 1 / predictions then gives the mean over those that count. Null: 1.
   const float* valid_weight = nullptr;
+  const LossScale* loss_scale = nullptr;  // likewise: multiplies the gradient; null: 1
   float* grad_logits = nullptr;  // as logits, 0 for samples past `samples`; null: evaluation
   LossTotals* totals = nullptr;  // in device memory; added to
   // [batch, positions]: of each prediction that counts, the class with the largest logit (first
@@ -87,7 +89,8 @@ std::string describe(const CrossEntropyDesc& desc);
 // The factor of the gradient, where the host can read the device's memory.
 inline float gradient_scale(const CrossEntropyDesc& desc, const LossArgs& args) {
   const float weight = args.valid_weight != nullptr ? *args.valid_weight : 1.0F;
-  return args.grad_scale * weight * static_cast<float>(desc.weight);
+  const float scale = args.loss_scale != nullptr ? args.loss_scale->scale : 1.0F;
+  return args.grad_scale * weight * static_cast<float>(desc.weight) * scale;
 }
 
 // Adds the sums over all predictions of one output in one step, `sums`, to the totals.

@@ -24,6 +24,7 @@
 #include <string_view>
 
 #include "base/random.h"
+#include "kernels/ops/loss_scale.h"
 #include "kernels/runtime/device.h"
 
 namespace ddpbench::ops {
@@ -113,6 +114,9 @@ struct OptimizerArgs {
   // begin at state_first. The call that begins at 0 comes first, and counts the update for all.
   std::size_t state_count = 0, state_first = 0;
   float grad_scale = 1;
+  // In device memory. The gradients are divided by its scale; where it says that they overflowed,
+  // the call changes nothing. Null: they are as they are.
+  const LossScale* loss_scale = nullptr;
   OptimizerOptions options;
 };
 

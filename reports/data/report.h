@@ -226,6 +226,12 @@ struct PushSection {
   std::map<std::string, std::uint64_t> pushes_by_staleness;
 };
 
+// How rank 0 scaled the loss of a run in fp16 (docs/metrics.md).
+struct LossScaling {
+  double scale = 0;                  // at the end of training
+  std::int64_t skipped_updates = 0;  // of timed steps, whose gradients were not finite
+};
+
 // The clock of one host of a run on several (docs/metrics.md).
 struct HostClock {
   std::string host;
@@ -299,6 +305,7 @@ struct Run {
   std::vector<DeviceRow> devices;
   Known<StepTraffic> traffic;  // neither a value nor a reason: not recorded
   std::optional<PushSection> pushes;
+  std::optional<LossScaling> loss_scaling;
   Verification verification;
   std::optional<Scaling> scaling;
   std::string scaling_reason;

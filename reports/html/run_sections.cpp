@@ -28,7 +28,7 @@ Columns work_columns(const std::vector<RunRow>& rows) {
   Columns columns = table_columns(rows);
   std::erase_if(columns, [](const Column* column) { return !column->is(kKey); });
   for (const char* name : {"busy", "flops", "peak-share", "messages", "wire", "updates", "dropped",
-                           "staleness", "staleness-p95"}) {
+                           "staleness", "staleness-p95", "skipped"}) {
     const Column* const column = find_column(name);
     const auto says_something = [column](const RunRow& row) {
       return column->fields.front().value(row).value.index() != 0;

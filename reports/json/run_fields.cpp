@@ -122,6 +122,11 @@ constexpr auto kPushFields = [](auto& f, auto& pushes) {
   f.value("pushes_by_staleness", pushes.pushes_by_staleness);
 };
 
+constexpr auto kLossScalingFields = [](auto& f, auto& scaling) {
+  f.value("scale", scaling.scale, kAmount);
+  f.value("skipped_updates", scaling.skipped_updates);
+};
+
 constexpr auto kWhyFields = [](auto& f, auto& why) {
   DDPBENCH_EACH(why, f.values(), cause, sentence);
   f.or_null("advice", why.advice);
@@ -257,6 +262,7 @@ constexpr auto kRunFields = [](auto& f, auto& run) {
           [&reason](auto& g, auto& device) { list_device(g, device, reason); });
   f.optional_beside("traffic", run.traffic.value, run.traffic.reason, kTrafficFields);
   f.optional("pushes", run.pushes, kPushFields);
+  f.optional("loss_scaling", run.loss_scaling, kLossScalingFields);
   f.value("verification", run, kVerificationFields);
   f.known_beside("scaling", run.scaling, run.scaling_reason, reason, kScalingFields);
   f.value("throughput", run, kThroughputFields);

@@ -85,6 +85,12 @@ Figure pushes(const Run& run) {
                     : Figure::missing("no server serves its workers one by one");
 }
 
+template <auto kMember>
+Figure loss_scaling(const Run& run) {
+  return run.loss_scaling ? Figure::of(static_cast<double>((*run.loss_scaling).*kMember))
+                          : Figure::missing("the loss is not scaled");
+}
+
 // "overlap=on,bucket_cap_mb=25".
 FieldValue options(const RunRow& row) {
   std::vector<std::string> words;
@@ -386,6 +392,11 @@ const std::vector<Column>& run_columns() {
              "staleness_p50", figure<pushes<&PushSection::staleness_p50>>, kForSome, kPlain),
       column("staleness-p95", "stale", "p95", "the same, 95 %", "staleness_p95",
              figure<pushes<&PushSection::staleness_p95>>, 0, kPlain),
+      column("loss-scale", "loss", "scale", "fp16: what the loss is multiplied by at the end",
+             "loss_scale", figure<loss_scaling<&LossScaling::scale>>, 0, kPlain),
+      column("skipped", "skipped", "updates", "fp16: updates left out, as gradients overflowed",
+             "skipped_updates", figure<loss_scaling<&LossScaling::skipped_updates>>, kForSome,
+             kPlain),
       column("repetitions", "", "reps", "repetitions of the setting", "repetitions", repetitions,
              kRemark | kKey | kForSome),
       column("step-interval", "step ms", "median (interval)",

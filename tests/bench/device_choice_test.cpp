@@ -137,6 +137,11 @@ TEST(DeviceChoice, RefusesPrecisionsThatTheDeviceLacks) {
   options.precision = "tf32";
   EXPECT_THAT(refusal(options, host_with_gpus(0)),
               HasSubstr("CPU devices compute in fp32 or bf16"));
+  options.precision = "fp16";
+  EXPECT_THAT(refusal(options, host_with_gpus(0)),
+              HasSubstr("--precision=fp16: CPU devices compute in fp32 or bf16"));
+  EXPECT_EQ(choose_device(options, host_with_gpus(1, 75)).precision, "fp16");
+  EXPECT_THAT(refusal(options, host_with_gpus(1, 61)), HasSubstr("no tensor cores"));
   options.precision = "auto";
   EXPECT_EQ(choose_device(options, old).precision, "fp32");
   EXPECT_EQ(choose_device(options, host_with_gpus(1, 75)).precision, "fp32");

@@ -28,14 +28,11 @@ BackendFixture cuda_backend(const CudaBackendOptions& options) {
                             [&](Device& device) { return make_cuda_backend(device, options); });
 }
 
-std::string name_of(CudaPrecision precision) {
-  if (precision == CudaPrecision::fp32) return "fp32";
-  return precision == CudaPrecision::tf32 ? "tf32" : "bf16";
-}
+std::string name_of(CudaPrecision precision) { return std::string(to_string(precision)); }
 
 std::vector<CudaPrecision> precisions() {
   if (probe_cuda().devices.at(0).compute_capability < 80) return {CudaPrecision::fp32};
-  return {CudaPrecision::fp32, CudaPrecision::tf32, CudaPrecision::bf16};
+  return {CudaPrecision::fp32, CudaPrecision::tf32, CudaPrecision::bf16, CudaPrecision::fp16};
 }
 
 Values whole_values(std::int64_t count, std::uint32_t seed) {
@@ -58,19 +55,26 @@ OpInputs whole_inputs(const Op& op, std::uint32_t seed) {
   return in;
 }
 
+// What the roundings of a result are off by at most, of itself.
+static double result_unit(CudaPrecision precision) {
+  if (precision == CudaPrecision::fp16) return 0x1p-11;
+  return precision == CudaPrecision::bf16 ? 0x1p-8 : 0;
+}
+
 double random_tolerance(CudaPrecision precision, std::int64_t terms, const Values& want) {
   const double sums = 10 * sum_tolerance(terms);
   if (precision == CudaPrecision::fp32) return sums;
-  const bool bf16 = precision == CudaPrecision::bf16;
-  const double unit = bf16 ? 0x1p-9 : 0x1p-10;
+  const double unit = precision == CudaPrecision::bf16   ? 0x1p-9
+                      : precision == CudaPrecision::fp16 ? 0x1p-12
+                                                         : 0x1p-10;
   const double products = 2.9 * unit * std::sqrt(static_cast<double>(terms + 1));
-  return sums + products + (bf16 ? 0x1p-8 * largest(want) : 0);
+  return sums + products + result_unit(precision) * largest(want);
 }
 
 double whole_tolerance(CudaPrecision precision, const Values& want) {
   // Winograd's transforms are not exact: fp32 roundings of the largest result.
   const double sums = 0x1p-18 * largest(want);
-  return precision == CudaPrecision::bf16 ? sums + 0x1p-8 * largest(want) : sums;
+  return sums + result_unit(precision) * largest(want);
 }
 
 }  // namespace ddpbench::ops::testing

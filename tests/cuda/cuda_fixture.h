@@ -6,11 +6,11 @@
 //
 // Roundings of random factors in [-1, 1). Each of a product's two factors is off by at most u of
 // itself: u = 2^-10 in TF32 (10 bits; hardware may cut off instead of rounding), u = 2^-9 in bf16
-// (7 bits, to the nearest). The products have a root mean square of 1/3. So one is off by sqrt(2) u
-// / 3, and a sum of n, with random signs, by sqrt(2 n) u / 3; six times that is 2.9 u sqrt(n). The
-// sum itself is fp32 (sum_tolerance), with ten times its tolerance where the library may use
-// Winograd. A bf16 result is rounded once or, where the bias is added apart, twice: 2^-8 of the
-// largest.
+// (7 bits, to the nearest), u = 2^-12 in fp16 (10 bits). The products have a root mean square of
+// 1/3. So one is off by sqrt(2) u / 3, and a sum of n, with random signs, by sqrt(2 n) u / 3; six
+// times that is 2.9 u sqrt(n). The sum itself is fp32 (sum_tolerance), with ten times its tolerance
+// where the library may use Winograd. A bf16 result is rounded once or, where the bias is added
+// apart, twice: 2^-8 of the largest; fp16: 2^-11.
 //
 // Small whole numbers and their sums below 2^24 are exact in every precision. Only the rounding of
 // a bf16 result is left, which keeps zero. So with them a ReLU cuts off the same elements in every

@@ -181,6 +181,46 @@ void compare_updates(BackendFixture& fixture, const OptimizerOptions& options, s
   EXPECT_TRUE(all_near(kept, expected, kUpdates * 36 * kEpsilon));
 }
 
+// A recorded step of a scaled loss reads the scale anew, and skips what overflows.
+TEST_F(CudaOptimizer, ScalesTheLossAlsoInReplays) {
+  constexpr std::size_t kCount = 1029;
+  BackendFixture fixture = cuda_backend();
+  const Values start = random_values(kCount, 1);
+  Values gradients = random_values(kCount, 2);
+  const OpMemory w = fixture.upload(start), g = fixture.upload(gradients);
+  const OpMemory scale = fixture.upload(std::vector<LossScale>(1));
+  auto* const on_device = reinterpret_cast<LossScale*>(scale.data());
+  const auto* const flat = reinterpret_cast<const float*>(g.data());
+  const auto step = [&] {
+    fixture.backend().find_overflow(fixture.stream(), flat, kCount, on_device);
+    fixture.backend().update(fixture.stream(), {.weights = reinterpret_cast<float*>(w.data()),
+                                                .gradients = flat,
+                                                .count = kCount,
+                                                .loss_scale = on_device,
+                                                .options = {.lr = 1, .momentum = 0}});
+    fixture.backend().end_scaled_step(fixture.stream(), on_device);
+  };
+  fixture.stream().begin_recording();
+  step();
+  const auto recorded = fixture.stream().end_recording();
+  const auto replay_with = [&](float last) {
+    gradients.back() = last;
+    const std::size_t bytes = kCount * sizeof(float);
+    fixture.device().copy(fixture.stream(), {g.data(), bytes},
+                          {reinterpret_cast<std::byte*>(gradients.data()), bytes});
+    recorded->replay(fixture.stream());
+    fixture.stream().synchronize();
+  };
+  replay_with(INFINITY);
+  EXPECT_EQ(fixture.download<float>(w), start);
+  EXPECT_EQ(fixture.download<LossScale>(scale)[0].scale, 32768);
+  replay_with(1);
+  Values expected = start;
+  for (std::size_t k = 0; k < kCount; ++k) expected[k] -= gradients[k] / 32768;
+  EXPECT_TRUE(all_near(fixture.download<float>(w), expected, kEpsilon));
+  EXPECT_EQ(fixture.download<LossScale>(scale)[0].skipped, 1);
+}
+
 // Counts around a vector of four, and offsets that break its alignment. What a replayed update
 // reads anew is the number of updates, with Adam's corrections.
 TEST_F(CudaOptimizer, UpdatesAsTheReferenceAlsoWhenRecorded) {

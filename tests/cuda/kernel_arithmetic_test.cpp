@@ -48,6 +48,12 @@ TEST(Vector, KeepsOrderAndRoundsToTheType) {
     EXPECT_EQ(back[i], to_float(halves[i])) << i;
     EXPECT_LE(std::abs(back[i] - values[i]), std::abs(values[i]) * 0x1p-8F) << i;
   }
+  alignas(kVectorBytes) std::array<Fp16, 8> fp16{};
+  store(fp16.data(), values);
+  load(fp16.data(), back);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(back[i], static_cast<float>(static_cast<_Float16>(values[i]))) << i;
+  }
   alignas(kVectorBytes) std::array<float, 4> floats{};
   const float four[4] = {values[0], values[1], values[2], values[5]};
   store(floats.data(), four);

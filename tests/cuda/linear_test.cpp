@@ -24,7 +24,7 @@ class CudaLinear : public CudaOps, public ::testing::WithParamInterface<LinearCa
   static std::vector<LinearDesc> in_every_layout(const LinearDesc& linear,
                                                  CudaPrecision precision) {
     std::vector<LinearDesc> all = {linear};
-    const auto type = precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
+    const DataType type = compute_type(precision);
     all[0].input = TensorLayout::plain(linear.input.shape, type);
     if (linear.input.shape.size() != 4) return all;
     all.push_back(linear);

@@ -37,10 +37,15 @@ class SharedGpu : public CudaProgram, public testing::WithParamInterface<World> 
 TEST_P(SharedGpu, TrainsWhatOneDeviceTrains) {
   const auto& [strategy, gpus, backend, precision] = GetParam();
   if (!has_precision(precision)) GTEST_SKIP() << "this GPU has no " << precision;
-  const json run =
-      CudaProgram::run(strategy, {fmt::format("--gpus={}", gpus), "--backend=" + backend,
-                                  "--oversubscribe", "--precision=" + precision});
+  std::vector<std::string> options = {fmt::format("--gpus={}", gpus), "--backend=" + backend,
+                                      "--oversubscribe", "--precision=" + precision};
+  if (precision == "fp16" && strategy == "ps") options.emplace_back("--ps-update=worker");
+  const json run = CudaProgram::run(strategy, options);
   expect_trained_on_cuda(run);
+  EXPECT_EQ(run.contains("loss_scaling"), precision == "fp16");
+  if (precision == "fp16") {
+    EXPECT_GT(run.at("loss_scaling").at("scale"), 1);
+  }
   EXPECT_EQ(run.at("precision"), precision);
   EXPECT_EQ(run.at("world_size"), gpus);
   const auto devices = run.at("devices").size();
@@ -53,7 +58,10 @@ TEST_P(SharedGpu, TrainsWhatOneDeviceTrains) {
 INSTANTIATE_TEST_SUITE_P(
     Worlds, SharedGpu,
     testing::Values(World{"single", 1, "shm"}, World{"single", 1, "shm", "tf32"},
-                    World{"single", 1, "shm", "bf16"}, World{"dp", 1, "shm"}, World{"dp", 2, "shm"},
+                    World{"single", 1, "shm", "bf16"}, World{"single", 1, "shm", "fp16"},
+                    World{"dp", 2, "shm", "fp16"}, World{"ddp", 2, "shm", "fp16"},
+                    World{"zero1", 2, "shm", "fp16"}, World{"zero2", 2, "shm", "fp16"},
+                    World{"ps", 2, "shm", "fp16"}, World{"dp", 1, "shm"}, World{"dp", 2, "shm"},
                     World{"dp", 4, "shm"}, World{"dp", 1, "nccl"}, World{"ddp", 1, "shm"},
                     World{"ddp", 2, "shm"}, World{"ddp", 2, "shm", "tf32"},
                     World{"ddp", 2, "shm", "bf16"}, World{"ddp", 4, "shm"}, World{"ddp", 1, "nccl"},

@@ -191,6 +191,10 @@ class PeculiarBackend : public OpBackend {
     plain_->loss(stream, desc, args);
   }
   void update(Stream& stream, const OptimizerArgs& args) override { plain_->update(stream, args); }
+  void find_overflow(Stream& stream, const float* gradients, std::size_t count,
+                     LossScale* scale) override {
+    plain_->find_overflow(stream, gradients, count, scale);
+  }
   void mean(Stream& stream, std::span<const float* const> inputs, float* out,
             std::size_t count) override {
     plain_->mean(stream, inputs, out, count);

@@ -141,20 +141,23 @@ class Process {
     const auto start = nn::flat_state(nn::export_state(strategy_->replicas()[0]->graph()));
     for (int round = 0; round < (options_.reset_in_between ? 2 : 1); ++round) {
       if (round > 0) strategy_->reset();
-      for (int step = 0; step < options_.steps; ++step) {
+      for (int at = 0; at < options_.steps; ++at) {
+        const int step = options_.first_step + at;
         const bool ignores = model_.loss.ignore_index != ops::kIgnoresNothing;
         Batch batch;
         strategy_->step([&](int pass) -> StepInput {
           batch = draw(model_, config_, plan_.shards, step, pass, options_);
+          const bool last = plan_.shards.back() == config_.replicas - 1;
+          if (step == options_.overflow_in && last) batch.images.back() = 3e37F;
           return {batch.images.data(), batch.labels.data(),
                   ignores ? &batch.valid_weight : nullptr};
         });
         if (context_.observer != nullptr) strategy_->report(*context_.observer);
         if (options_.factor != 1) scale_parameters();
-        if (options_.restore_state && step + 1 < options_.steps) {
+        if (options_.restore_state && at + 1 < options_.steps) {
           const int graphs = restore_state(start);
           const std::lock_guard lock(mutex);
-          if (step == 0) result.assigned += graphs;
+          if (at == 0) result.assigned += graphs;
         }
       }
     }
@@ -336,6 +339,19 @@ HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& con
   for (auto& thread : threads) thread.join();
   if (first_error) std::rethrow_exception(first_error);
   return result;
+}
+
+float HarnessResult::largest_gradient() const {
+  float largest = 0;
+  for (const auto& replica : gradients) {
+    for (const nn::NamedTensor& tensor : replica) {
+      for (const float value : tensor.values) {
+        if (!std::isfinite(value)) return INFINITY;
+        largest = std::max(largest, std::abs(value));
+      }
+    }
+  }
+  return largest;
 }
 
 double relative_error(const std::vector<nn::NamedTensor>& start,

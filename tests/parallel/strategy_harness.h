@@ -19,6 +19,8 @@ namespace ddpbench::test {
 
 struct HarnessOptions {
   int steps = 3;
+  int first_step = 0;    // whose batch the first one takes
+  int overflow_in = -1;  // the step whose last image on the last replica has a huge pixel
   std::uint64_t seed = 7;
   bool reset_in_between = false;                       // run the steps, reset, run them again
   PhaseObserver* observer = nullptr;                   // observes process 0
@@ -42,6 +44,7 @@ struct HarnessResult {
   int assigned = 0;     // graphs whose state was assigned after the first step
   double loss_sum = 0;  // sum of the last pass over all replicas
   std::uint64_t counted = 0;
+  float largest_gradient() const;       // of the last step; NaN and infinity count as infinite
   std::vector<std::size_t> peak_bytes;  // [replica]
   // What workers, then servers, took from others, beginning with the setup.
   std::vector<comm::Traffic> taken;

@@ -36,6 +36,7 @@ std::unique_ptr<Op> make_winograd_conv2d(Team team, std::size_t l2_bytes, DataTy
 // As OpBackend's.
 void mean(Team team, std::span<const float* const> inputs, float* out, std::size_t count);
 void update(Team team, const OptimizerArgs& args);
+void find_overflow(Team team, const float* gradients, std::int64_t count, LossScale* scale);
 void encode(Team team, const EncodeArgs& args);
 void decode(Team team, const DecodeArgs& args);
 void softmax_cross_entropy(int threads, const CrossEntropyDesc& desc, const LossArgs& args);

@@ -6,6 +6,7 @@
 // which vector units do faster than memory delivers. This source is compiled without errno for
 // sqrt, else no compiler makes a vector instruction of it.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "base/error.h"
@@ -56,8 +57,10 @@ void mean_of_block(SimdLevel simd, std::span<const float* const> inputs, float* 
 
 void update(Team team, const OptimizerArgs& args) {
   const OptimizerState state = state_of(args);
-  if (args.count == 0) return;
+  const LossScale* const scale = args.loss_scale;
+  if (args.count == 0 || (scale != nullptr && scale->overflow != 0)) return;
   UpdateFactors factors(args);
+  if (scale != nullptr) factors.grad_scale /= scale->scale;
   if (state.step != nullptr) {
     if (args.state_first == 0) advance(args.options, *state.step);
     factors.now = *state.step;
@@ -67,6 +70,20 @@ void update(Team team, const OptimizerArgs& args) {
                       [&](std::int64_t begin, std::int64_t end) {
                         update_part<decltype(rule)>(team.simd, args, state, factors, begin, end);
                       });
+  });
+}
+
+// A difference of a number and itself is 0, or NaN where it is not finite.
+void find_overflow(Team team, const float* gradients, std::int64_t count, LossScale* scale) {
+  parallel_elements(team.threads, count, [&](std::int64_t begin, std::int64_t end) {
+    float found = 0;
+    run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
+      float sum = 0;
+      for (std::int64_t i = begin; i < end; ++i)
+        sum += is_finite_number(gradients[i]) ? 0.0F : 1.0F;
+      found = sum;
+    });
+    if (found != 0) std::atomic_ref(scale->overflow).store(1);
   });
 }
 

@@ -110,6 +110,10 @@ class OnednnBackend : public OpBackend {
     cpu::softmax_cross_entropy(context_->threads, desc, args);
   }
   void update(Stream&, const OptimizerArgs& args) override { cpu::update(context_->team(), args); }
+  void find_overflow(Stream&, const float* gradients, std::size_t count,
+                     LossScale* scale) override {
+    cpu::find_overflow(context_->team(), gradients, static_cast<std::int64_t>(count), scale);
+  }
   void mean(Stream&, std::span<const float* const> inputs, float* out, std::size_t count) override {
     cpu::mean(context_->team(), inputs, out, count);
   }

@@ -94,17 +94,25 @@ class ReferenceBackend : public OpBackend {
   void update(Stream&, const OptimizerArgs& args) override {
     const OptimizerOptions& o = args.options;
     const OptimizerState state = state_of(args);
+    if (args.loss_scale != nullptr && args.loss_scale->overflow != 0) return;
+    const double scale =
+        args.grad_scale / (args.loss_scale != nullptr ? args.loss_scale->scale : 1.0);
     if (state.step != nullptr && args.state_first == 0) advance(o, *state.step);
     const double lr = learning_rate(o, state.step != nullptr ? state.step->updates - 1 : 0);
     const bool decoupled = o.kind == OptimizerKind::adamw;
     for (std::size_t k = 0; k < args.count; ++k) {
-      const double gradient = static_cast<double>(args.gradients[k]) * args.grad_scale +
+      const double gradient = static_cast<double>(args.gradients[k]) * scale +
                               (decoupled ? 0 : o.weight_decay * args.weights[k]);
       const double moved =
           o.is_adaptive() ? adapt(o, state, k, gradient) : descend(o, state, k, gradient);
       const double kept = decoupled ? 1 - lr * o.weight_decay : 1;
       args.weights[k] = static_cast<float>(kept * args.weights[k] - lr * moved);
     }
+  }
+
+  void find_overflow(Stream&, const float* gradients, std::size_t count,
+                     LossScale* scale) override {
+    cpu::find_overflow({}, gradients, static_cast<std::int64_t>(count), scale);
   }
 
   void mean(Stream&, std::span<const float* const> inputs, float* out, std::size_t count) override {

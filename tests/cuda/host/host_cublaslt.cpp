@@ -43,12 +43,15 @@ Preference& of(cublasLtMatmulPreference_t d) { return *reinterpret_cast<Preferen
 
 float load(cudaDataType type, const void* data, std::uint64_t i) {
   if (type == CUDA_R_32F) return static_cast<const float*>(data)[i];
+  if (type == CUDA_R_16F) return static_cast<float>(static_cast<const _Float16*>(data)[i]);
   return ddpbench::ops::cuda::to_float(static_cast<const Bf16*>(data)[i]);
 }
 void store(cudaDataType type, void* data, std::uint64_t i, double value) {
   const auto rounded = static_cast<float>(value);
   if (type == CUDA_R_32F) {
     static_cast<float*>(data)[i] = rounded;
+  } else if (type == CUDA_R_16F) {
+    static_cast<_Float16*>(data)[i] = static_cast<_Float16>(rounded);
   } else {
     static_cast<Bf16*>(data)[i] = ddpbench::ops::cuda::from_float<Bf16>(rounded);
   }

@@ -22,12 +22,15 @@ namespace ddpbench::test {
 
 inline float load(cudnnDataType_t type, const void* data, long i) {
   if (type == CUDNN_DATA_FLOAT) return static_cast<const float*>(data)[i];
+  if (type == CUDNN_DATA_HALF) return static_cast<float>(static_cast<const _Float16*>(data)[i]);
   return ops::cuda::to_float(static_cast<const ops::cuda::Bf16*>(data)[i]);
 }
 inline void store(cudnnDataType_t type, void* data, long i, double value) {
   const auto rounded = static_cast<float>(value);
   if (type == CUDNN_DATA_FLOAT) {
     static_cast<float*>(data)[i] = rounded;
+  } else if (type == CUDNN_DATA_HALF) {
+    static_cast<_Float16*>(data)[i] = static_cast<_Float16>(rounded);
   } else {
     static_cast<ops::cuda::Bf16*>(data)[i] = ops::cuda::from_float<ops::cuda::Bf16>(rounded);
   }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels that work element by element, bound by memory bandwidth. `size` below is the bytes of an
-// element of `type`, fp32 or bf16. As all kernels here, they only queue work.
+// element of `type`, fp32, bf16 or fp16. As all kernels here, they only queue work.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -22,6 +22,7 @@ struct Update {
   bool vectors;  // all are 16-byte aligned
   UpdateFactors factors;
   const OptimizerStep* step;  // null: updates are not counted
+  const LossScale* scale;     // as OptimizerArgs has it
 
   __host__ __device__ void operator()(std::uint32_t i) const {
     take_elements<kVector>(*this, i, count, vectors);
@@ -29,6 +30,7 @@ struct Update {
 
   template <std::uint32_t kCount>
   __host__ __device__ void take(std::uint32_t first) const {
+    if (scale != nullptr && scale->overflow != 0) return;
     float w[kCount], g[kCount], kept[kMostSlots][kCount] = {};
     load(weights + first, w);
     load(gradients + first, g);
@@ -36,6 +38,7 @@ struct Update {
     for (int s = 0; s < Rule::kSlots; ++s) load(slots[s] + first, kept[s]);
     UpdateFactors by = factors;
     if (step != nullptr) by.now = *step;
+    if (scale != nullptr) by.grad_scale /= scale->scale;
     DDPBENCH_UNROLL
     for (std::uint32_t k = 0; k < kCount; ++k) {
       Rule::update(by, w[k], kept[0][k], kept[1][k], g[k]);
@@ -49,8 +52,38 @@ struct Update {
 struct Advance {
   OptimizerOptions options;
   OptimizerStep* step;
+  const LossScale* scale;
 
-  __host__ __device__ void operator()(std::uint32_t) const { advance(options, *step); }
+  __host__ __device__ void operator()(std::uint32_t) const {
+    if (scale == nullptr || scale->overflow == 0) advance(options, *step);
+  }
+};
+
+// Threads that find something all write the same.
+struct FindOverflow {
+  const float* gradients;
+  std::uint32_t count;
+  bool vectors;
+  LossScale* scale;
+
+  __host__ __device__ void operator()(std::uint32_t i) const {
+    take_elements<kVector>(*this, i, count, vectors);
+  }
+
+  template <std::uint32_t kCount>
+  __host__ __device__ void take(std::uint32_t first) const {
+    float values[kCount];
+    load(gradients + first, values);
+    bool finite = true;
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kCount; ++k) finite = finite && is_finite_number(values[k]);
+    if (!finite) scale->overflow = 1;
+  }
+};
+
+struct EndScaledStep {
+  LossScale* scale;
+  __host__ __device__ void operator()(std::uint32_t) const { ops::end_scaled_step(*scale); }
 };
 
 // Every element's sum has the order of the inputs.
@@ -156,7 +189,7 @@ cudaError_t optimizer_step(const OptimizerArgs& args, cudaStream_t stream) {
   const OptimizerState state = state_of(args);
   if (args.count == 0) return cudaSuccess;
   if (state.step != nullptr && args.state_first == 0) {
-    const cudaError_t error = for_each(1, stream, Advance{o, state.step});
+    const cudaError_t error = for_each(1, stream, Advance{o, state.step, args.loss_scale});
     if (error != cudaSuccess) return error;
   }
   return with_rule(o, [&](auto rule) {
@@ -165,10 +198,21 @@ cudaError_t optimizer_step(const OptimizerArgs& args, cudaStream_t stream) {
                                 .slots = {state.slots[0], state.slots[1]},
                                 .count = static_cast<std::uint32_t>(args.count),
                                 .factors = UpdateFactors(args),
-                                .step = state.step};
+                                .step = state.step,
+                                .scale = args.loss_scale};
     body.vectors = are_vector_aligned(args.weights, args.gradients, body.slots[0], body.slots[1]);
     return for_each(ceil_div(body.count, kVector), stream, body);
   });
+}
+
+cudaError_t find_overflow(const float* gradients, std::uint32_t count, LossScale* scale,
+                          cudaStream_t stream) {
+  const FindOverflow body{gradients, count, are_vector_aligned(gradients), scale};
+  return for_each(ceil_div(count, kVector), stream, body);
+}
+
+cudaError_t end_scaled_step(LossScale* scale, cudaStream_t stream) {
+  return for_each(1, stream, EndScaledStep{scale});
 }
 
 cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,

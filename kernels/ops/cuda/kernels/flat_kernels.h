@@ -22,6 +22,11 @@ namespace ddpbench::ops::cuda {
 // optimizer_state does.
 cudaError_t optimizer_step(const OptimizerArgs& args, cudaStream_t stream);
 
+// As OpBackend's: reads 4 bytes an element. The other is a launch of one thread.
+cudaError_t find_overflow(const float* gradients, std::uint32_t count, LossScale* scale,
+                          cudaStream_t stream);
+cudaError_t end_scaled_step(LossScale* scale, cudaStream_t stream);
+
 // The most buffers that one mean may have: their addresses are kernel arguments.
 inline constexpr std::size_t kMaxMeanInputs = 256;
 // out = (in_0 + ... + in_k-1) / k, in that order. Moves 4 (k + 1) bytes an element.

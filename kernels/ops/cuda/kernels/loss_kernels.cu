@@ -174,7 +174,8 @@ struct Loss {
     const float sum = counts ? sum_of_row(s.sums, thread) : 1;
     if (args.grad_logits != nullptr) {
       const float weight = args.valid_weight != nullptr ? *args.valid_weight : 1;
-      const float factor = args.grad_scale * shape.weight * weight, inverse = 1 / sum;
+      const float scale = args.loss_scale != nullptr ? args.loss_scale->scale : 1;
+      const float factor = args.grad_scale * shape.weight * weight * scale, inverse = 1 / sum;
       for (std::uint32_t j = thread % kLanes; j < shape.classes; j += kLanes) {
         const std::uint32_t at = first + j * shape.positions;
         const float rest =

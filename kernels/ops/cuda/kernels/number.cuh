@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Numbers as the own kernels read and write them, alone and several at once, and division. Memory
-// holds fp32 or bf16; arithmetic is fp32.
+// holds fp32, bf16 or fp16; arithmetic is fp32.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -86,13 +86,14 @@ template <typename WithType>
 cudaError_t with_element_type(DataType type, const WithType& with_type) {
   if (type == DataType::fp32) return with_type(float());
   if (type == DataType::bf16) return with_type(Bf16());
+  if (type == DataType::fp16) return with_type(Fp16());
   return cudaErrorInvalidValue;
 }
 
 // ---- vectors ----
 
 // Several neighbouring numbers in one access. A thread that moves 16 bytes at once needs a quarter
-// (bf16: an eighth) of the instructions and keeps more bytes in flight.
+// (bf16 and fp16: an eighth) of the instructions and keeps more bytes in flight.
 inline constexpr std::uint32_t kVectorBytes = 16;  // the most that one instruction moves
 template <typename T>
 inline constexpr std::uint32_t kVectorOf = kVectorBytes / sizeof(T);
@@ -149,12 +150,26 @@ __host__ __device__ inline std::uint32_t pack_pair<Bf16>(float first, float seco
                                             << 16;
 #endif
 }
+template <>
+__host__ __device__ inline std::uint32_t pack_pair<Fp16>(float first, float second) {
+  const Fp16 pair[2] = {from_float<Fp16>(first), from_float<Fp16>(second)};
+  std::uint32_t word;
+  memcpy(&word, pair, sizeof(word));
+  return word;
+}
 template <typename T>
 __host__ __device__ void unpack_pair(std::uint32_t word, float* to);
 template <>
 __host__ __device__ inline void unpack_pair<Bf16>(std::uint32_t word, float* to) {
   const std::uint32_t halves[2] = {word << 16, word & 0xffff0000U};
   memcpy(to, halves, sizeof(halves));
+}
+template <>
+__host__ __device__ inline void unpack_pair<Fp16>(std::uint32_t word, float* to) {
+  Fp16 pair[2];
+  memcpy(pair, &word, sizeof(word));
+  to[0] = to_float(pair[0]);
+  to[1] = to_float(pair[1]);
 }
 
 // kCount numbers in memory's format. Reads whose words are unpacked later are in flight together.

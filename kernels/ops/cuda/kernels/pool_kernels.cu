@@ -422,8 +422,8 @@ bool has_tile_kernels(const KernelWindow2d& window, std::uint32_t channels, Data
 }
 
 std::size_t pool_bias_workspace_bytes(const PoolGeometry& g) {
-  const std::uint32_t blocks = g.type == DataType::bf16 ? PoolBackwardTiles<Bf16>(g).blocks
-                                                        : PoolBackwardTiles<float>(g).blocks;
+  const std::uint32_t blocks =
+      size_of(g.type) == 2 ? PoolBackwardTiles<Bf16>(g).blocks : PoolBackwardTiles<float>(g).blocks;
   return std::size_t{blocks} * g.channels * sizeof(float);
 }
 

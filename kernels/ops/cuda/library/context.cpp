@@ -11,8 +11,6 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr int kFirstWithTensorCoresForFloats = 80;  // compute capability, times 10
-
 int attribute_of(const ddpbench::cuda::NativeDevice& device, cudaDeviceAttr attribute,
                  std::string_view where) {
   int value = 0;
@@ -24,10 +22,12 @@ int attribute_of(const ddpbench::cuda::NativeDevice& device, cudaDeviceAttr attr
 void check_precision(const ddpbench::cuda::NativeDevice& device, CudaPrecision precision) {
   const int capability = 10 * attribute_of(device, cudaDevAttrComputeCapabilityMajor, "GPU") +
                          attribute_of(device, cudaDevAttrComputeCapabilityMinor, "GPU");
-  if (precision == CudaPrecision::fp32 || capability >= kFirstWithTensorCoresForFloats) return;
-  throw UnavailableError(fmt::format(
-      "precision {} needs a GPU of compute capability 8.0 or later; {} ({}) has {}.{}",
-      to_string(precision), device.name(), device.model(), capability / 10, capability % 10));
+  const int first = first_capability(precision);
+  if (capability >= first) return;
+  throw UnavailableError(
+      fmt::format("precision {} needs a GPU of compute capability {}.0 or later; {} ({}) has {}.{}",
+                  to_string(precision), first / 10, device.name(), device.model(), capability / 10,
+                  capability % 10));
 }
 
 }  // namespace
@@ -76,10 +76,12 @@ cudaStream_t Context::use(Stream& stream) const {
 }
 
 cudnnDataType_t cudnn_type(DataType type) {
+  if (type == DataType::fp16) return CUDNN_DATA_HALF;
   return type == DataType::fp32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16;
 }
 
 cudaDataType_t cublas_type(DataType type) {
+  if (type == DataType::fp16) return CUDA_R_16F;
   return type == DataType::fp32 ? CUDA_R_32F : CUDA_R_16BF;
 }
 

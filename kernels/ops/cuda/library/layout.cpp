@@ -31,7 +31,7 @@ TensorLayout tagged(const Shape& shape, DataType type, const char* tag) {
 
 bool is_known(const TensorLayout& layout) {
   return (layout.is_plain() || is_channels_last(layout)) &&
-         (layout.type == DataType::fp32 || layout.type == DataType::bf16);
+         (layout.type == DataType::fp32 || size_of(layout.type) == 2);
 }
 
 }  // namespace

@@ -35,6 +35,17 @@ class CudaBackend final : public OpBackend {
     check(optimizer_step(args, native_stream(stream)), "optimizer", "optimizer_step");
   }
 
+  void find_overflow(Stream& stream, const float* gradients, std::size_t count,
+                     LossScale* scale) override {
+    const std::uint32_t elements = element_index(static_cast<std::int64_t>(count), "gradients");
+    check(cuda::find_overflow(gradients, elements, scale, native_stream(stream)), "gradients",
+          "find_overflow");
+  }
+
+  void end_scaled_step(Stream& stream, LossScale* scale) override {
+    check(cuda::end_scaled_step(scale, native_stream(stream)), "loss scale", "end_scaled_step");
+  }
+
   void mean(Stream& stream, std::span<const float* const> inputs, float* out,
             std::size_t count) override {
     ensure(!inputs.empty(), "the mean of no buffers");
