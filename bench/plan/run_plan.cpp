@@ -15,6 +15,7 @@
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
 #include "reports/data/report_view.h"
+#include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
@@ -370,8 +371,10 @@ double expected_s(const TrainingJob& job, double step_s) {
   if (options.epochs == 0) return step_s * evaluation;
   const double epoch = static_cast<double>(job.steps_per_epoch) + evaluation;
   const int verified = needs_reference(job) ? options.verify_steps : 0;
-  // A warm-up whose step times vary is longer than it must be.
-  const auto warmup = std::min<std::int64_t>(warmup_limit(options), 2 * options.warmup_steps);
+  // A warm-up whose step times vary is longer than it must be, and has enough cycles to tell.
+  const std::int64_t cycle = cycle_steps(job), limit = round_up(warmup_limit(options), cycle);
+  const auto warmup = std::min<std::int64_t>(
+      limit, std::max<std::int64_t>(2 * options.warmup_steps, cycle * report::kFewestForSteady));
   return step_s * (verified + static_cast<double>(warmup) + options.epochs * epoch);
 }
 

@@ -69,8 +69,14 @@ void RankSession::run_role() {
     result_.pushes = trainer_.strategy().served_pushes();
     trainer_.publish_server_trace();
   } else if (job_.options.dry_run) {
-    trainer_.take_steps(job_.rehearsed_steps, false, 0);
-    result_.warmup_s = trainer_.recorder().last_step_s();
+    result_.warmup_s = 0;  // of a step, in the last cycle
+    trainer_.take_steps(job_.rehearsed_steps, false, 0,
+                        [this, left = job_.rehearsed_steps]() mutable {
+                          const int cycle = cycle_steps(job_);
+                          if (left-- <= cycle)
+                            *result_.warmup_s += trainer_.recorder().last_step_s() / cycle;
+                          return true;
+                        });
     trainer_.strategy().finish();
   } else if (job_.is_reference()) {
     writer_.state(launch::RankState::verifying);

@@ -188,7 +188,7 @@ void RunExecutor::note_failure(const std::string& title, const launch::RunFailur
 
 // Ranks do not train when their job's options have dry_run (RankSession).
 std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
-  constexpr int kSteps = 2;  // the first finds memory, and kernels, that the second has
+  constexpr int kCycles = 2;  // the first finds memory, and kernels, that the second has
   TrainingJob job = plan(cell);
   job.dataset_fd = dataset_.fd();
   job.options.injections.clear();  // no step is to fail
@@ -202,7 +202,7 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
     }
     const auto [known, is_timed] =
         rehearsed_step_s_.try_emplace({cell.entry, job.per_device_batch * cell.accumulation_steps});
-    if (is_timed) job.rehearsed_steps = kSteps;
+    if (is_timed) job.rehearsed_steps = kCycles * cycle_steps(job);
     std::vector<TrainingJob> jobs = {job};
     if (needs_reference(job) && rehearsed_references_.insert(reference_key(job)).second) {
       jobs.insert(jobs.begin(), reference_job(job));

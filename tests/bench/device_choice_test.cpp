@@ -332,6 +332,21 @@ TEST(Expectation, CountsVerificationWarmUpTrainingAndEvaluation) {
   EXPECT_NEAR(expected_s(job, 0.01), 0.01 * (10 + 2 * (100 + 10)), 1e-9);
 }
 
+// Whether its warm-up is steady is told by ten cycles.
+TEST(Expectation, CountsWholeCyclesOfAWarmUp) {
+  TrainingJob job;
+  job.cell = {.strategy = "localsgd", .world_size = 2};
+  job.cell.sync_every = 8;
+  job.per_device_batch = 50;
+  job.steps_per_epoch = 100;
+  job.options.epochs = 1;
+  job.options.verify_steps = 0;
+  job.options.warmup_steps = 10;
+  EXPECT_NEAR(expected_s(job, 0.01), 0.01 * (80 + 100), 1e-9);
+  job.options.warmup_max_steps = 10;
+  EXPECT_NEAR(expected_s(job, 0.01), 0.01 * (16 + 100), 1e-9);
+}
+
 TEST(Expectation, KnowsThatDevicesTakeTurns) {
   TrainingJob job;
   job.cell = {.strategy = "ps", .world_size = 2, .servers = 1};

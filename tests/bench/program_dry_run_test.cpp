@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <ostream>
+#include <regex>
 
 #include "tests/bench/program.h"
 
@@ -47,7 +48,17 @@ TEST_F(DryRun, SaysHowLongTheRunsTakeAndWhereTheReportGoes) {
   EXPECT_THAT(result.out, Not(HasSubstr("configuration: {")));
   EXPECT_THAT(dry(small_run("single", {"-v"})).out, HasSubstr("configuration: {"));
   const ProgramResult tune = dry({"tune", "--gpus=2", "--config=lenet.json"});
-  EXPECT_THAT(tune.out, Not(HasSubstr("about")));
+  EXPECT_THAT(tune.out, testing::ContainsRegex("\n[0-9]+ runs, about [0-9]+ s; report: ddpbench-"));
+}
+
+// Every fourth step averages the weights, which takes 200 ms or more.
+TEST_F(DryRun, TimesWholeCyclesOfLocalSgd) {
+  const ProgramResult result = dry(small_run(
+      "localsgd", {"--steps=200", "--sync-every=4", "--warmup-steps=0", "--warmup-max-steps=0",
+                   "--verify-steps=0", "--emulate-link=1Gbit,200ms"}));
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(result.out, found, std::regex("about ([0-9]+) s"))) << result.err;
+  EXPECT_GE(std::stoi(found[1]), 10) << result.out;
 }
 
 TEST_F(DryRun, MeetsNoPlantedFault) {
