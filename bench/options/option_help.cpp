@@ -49,7 +49,7 @@ With reports:                        Measure or plan:
   check    regression gate for CI      data    list or download data sets
   import   times of your own program   info    this machine, this build
 
-  ddpbench                             a first answer in a minute
+  ddpbench                             a first answer in two minutes
   ddpbench --model=resnet18 --batch-size=16 --steps=20 --gpus=1,2
   ddpbench check new.json --baseline base.json     exit 6: something is slower
 

@@ -341,10 +341,6 @@ std::string plan_line(const TrainingJob& job, std::size_t cores) {
                             counted(cores, "core"));
 }
 
-std::string rehearsed_words(std::size_t runs) {
-  return fmt::format("{} checked: all can start.\n", counted(runs, "run"));
-}
-
 void refuse_crowd(const TrainingJob& job, const HostDevices& host) {
   constexpr std::size_t kMostPerCore = 16;
   const auto devices = static_cast<std::size_t>(job.cell.world_size + job.cell.servers);

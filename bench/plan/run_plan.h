@@ -60,9 +60,6 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
 // What --dry-run says of a run: "ddp on 2 devices: batch 256 per device". `cores`: of the host.
 std::string plan_line(const TrainingJob& job, std::size_t cores);
 
-// What --dry-run says when so many runs could be set up.
-std::string rehearsed_words(std::size_t runs);
-
 // Throws UnavailableError where CPU devices are so many more than cores that setting them up alone
 // stops the machine, unless --oversubscribe is given.
 void refuse_crowd(const TrainingJob& job, const HostDevices& host);

@@ -126,9 +126,7 @@ void Session::drop_equal_cells() {
 int Session::run() {
   if (options_.dry_run) {
     print_plan();
-    const int code = rehearse();
-    if (code == 0) say("{}", expectation());
-    return code;
+    return rehearse(cells_.size() * static_cast<std::size_t>(options_.repetitions));
   }
   std::vector<std::size_t> all(cells_.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
@@ -140,27 +138,21 @@ int Session::run() {
   return finish();
 }
 
-int Session::rehearse() {
+int Session::rehearse(std::size_t runs) {
+  double expected_s = 0;  // of one repetition of all cells
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     executor_->place({.run = i + 1, .runs = cells_.size()});
     const std::optional<double> run_s = executor_->rehearse(cells_[i]);
     if (!run_s) return 130;
-    expected_s_ += *run_s;
+    expected_s += *run_s;
   }
   if (!executor_->exit_codes().empty()) return executor_->exit_codes().front();
-  say("{}", rehearsed_words(cells_.size()));
+  const double all_s = expected_s * static_cast<double>(runs) / static_cast<double>(cells_.size());
+  const std::string time = launcher_ ? "" : fmt::format(", about {}", duration_words(all_s));
+  say("{} checked: all can start.\n{}{}{}; report: {}\n", counted(cells_.size(), "run"),
+      options_.until_ci ? "at least " : "", counted(runs, "run"), time,
+      options_.json_path.empty() ? "ddpbench-<UTC time>.json" : file_.place());
   return 0;
-}
-
-// "4 runs, about 6 min; report: FILE".
-std::string Session::expectation() const {
-  const std::size_t runs = cells_.size() * static_cast<std::size_t>(options_.repetitions);
-  const std::string time =
-      launcher_ ? ""
-                : fmt::format(", about {}", duration_words(expected_s_ * options_.repetitions));
-  return fmt::format("{}{}{}; report: {}\n", options_.until_ci ? "at least " : "",
-                     counted(runs, "run"), time,
-                     options_.json_path.empty() ? "ddpbench-<UTC time>.json" : file_.place());
 }
 
 // Where the run of `slot` stands, after `made` runs of the schedule in `elapsed_s`.

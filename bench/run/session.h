@@ -134,9 +134,9 @@ class Session {
   const Options& options() const { return options_; }
   const nn::ModelSpec& model() const { return executor_->model(); }
   const std::vector<RunCell>& cells() const { return cells_; }
-  // With --dry-run: sets all runs up without training. Returns the exit code that the runs would
-  // have by then.
-  int rehearse();
+  // With --dry-run: sets all runs up without training, and says how long `runs` of them take.
+  // Returns the exit code that the runs would have by then.
+  int rehearse(std::size_t runs);
   // Makes the runs of `schedule`, whose cells are indices into cells(); false when interrupted.
   bool sweep(SweepSchedule& schedule);
   // The run of a slot; null when it was not made.
@@ -146,7 +146,6 @@ class Session {
 
  private:
   void print_plan() const;
-  std::string expectation() const;
   SweepPlace place_of(Slot slot, std::size_t made, const SweepSchedule& schedule,
                       double elapsed_s) const;
   void resolve_options();
@@ -169,7 +168,6 @@ class Session {
   std::vector<Slot> slots_;  // of the report's runs, which are sorted by slot
   int first_sequence_ = 0;   // of this command's runs; --resume's come before
   int next_sequence_ = 0;
-  double expected_s_ = 0;  // of one repetition of all cells, after rehearse()
   bool interrupted_ = false;
   bool told_of_disturbance_ = false;
   bool warned_ = false;  // the user knows that the report cannot be saved

@@ -40,16 +40,13 @@ void put_first(std::vector<T>& list, T value) {
 constexpr char kTooFew[] = "tune needs two devices or more, as one sends nothing: --gpus=2";
 
 void check_tunable(const Options& options) {
-  for (const std::size_t values :
-       {options.gpus.size(), options.batch_sizes.size(), options.global_batch_sizes.size(),
-        options.accumulation_steps.size(), options.accumulation_syncs.size(),
-        options.cuda_graphs.size(), options.all_reduces.size(), options.comm_hooks.size(),
-        options.devices_per_process.size(), options.loader_workers.size()}) {
-    if (values <= 1) continue;
-    throw ConfigError(
-        "tune finds the bucket sizes of one world; give one value each of --gpus, --batch-size, "
-        "--accumulation-steps, --accumulation-sync, --cuda-graph, --all-reduce, "
-        "--comm-hook, --devices-per-process and --loader-workers");
+  const RunCell several{.strategy = "ddp", .world_size = 2, .accumulation_steps = 2};
+  for (const SweepAxis& axis : sweep_axes()) {
+    constexpr std::string_view kTuned[] = {"first-bucket-mb", "bucket-cap-mb", "overlap"};
+    if (axis.listed(options) < 2 || !axis.heeded(several)) continue;
+    if (std::ranges::count(kTuned, axis.option) > 0) continue;
+    throw ConfigError(fmt::format(
+        "tune finds the bucket sizes of one world; give one value of --{}", axis.option));
   }
   if (!options.all_gpus && options.gpus.front() < 2) throw ConfigError(kTooFew);
   if (options.epochs == 0) throw ConfigError("tune times steps, and --epochs=0 takes none");
@@ -179,7 +176,8 @@ int run_tune(Options options, std::vector<std::string> arguments) {
   for (const report::TuneSetting& setting : tune.settings) {
     say("  {} ({})\n", report::describe(setting), counted(setting.buckets, "bucket"));
   }
-  if (session.options().dry_run) return session.rehearse();
+  const auto runs = static_cast<int>(cells.size()) * screening.count + 2 * confirming.count;
+  if (session.options().dry_run) return session.rehearse(static_cast<std::size_t>(runs));
   session.report().tune = tune;
   if (!screening.run(session, cells)) return session.finish();
   choose(session, cells, screening, tune);
