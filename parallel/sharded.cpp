@@ -260,6 +260,12 @@ class ShardedGradients final : public Sharded {
     options.place_gradients = [this](nn::ParameterPlan& plan) { place_gradients(plan); };
   }
 
+  void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) override {
+    Sharded::plan(parameters, needs);
+    const std::size_t fetched = config_.is_verified ? parameters.flat_bytes : 0;
+    needs.add(std::array{PlannedBuffer{&fetched_, MemoryCategory::gradients, fetched}});
+  }
+
   bool exchanges_each_pass() const override { return true; }
 
   void finish(bool stale) override {

@@ -248,6 +248,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.backup_workers = job.cell.backup_workers;
   if (!job.is_reference()) {
     config.comm_hook = job.cell.comm_hook;
+    config.is_verified = job.options.verify_steps > 0;
     config.faults = planted_faults(job.options.injections);
   }
   return config;

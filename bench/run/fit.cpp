@@ -138,10 +138,11 @@ report::RecordCell bytes_cell(std::size_t bytes) {
 }
 report::RecordCell text_cell(std::string text) { return {text, text}; }
 
-std::vector<report::RecordCell> cells_of(const RunCell& cell, const FitRow& row) {
+std::vector<report::RecordCell> cells_of(const TrainingJob& job, const FitRow& row) {
+  const RunCell& cell = job.cell;
   const auto most = std::ranges::max_element(row.most.by_category) - row.most.by_category.begin();
   std::vector<report::RecordCell> cells = {
-      text_cell(cell.strategy),
+      text_cell(cell.strategy + job.title.substr(std::min(job.title.find(','), job.title.size()))),
       count_cell(cell.world_size),
       row.batch > 0 ? count_cell(row.batch) : report::RecordCell{std::int64_t{0}, "none"},
       count_cell(row.batch * cell.world_size * cell.accumulation_steps),
@@ -159,23 +160,14 @@ std::vector<report::RecordCell> cells_of(const RunCell& cell, const FitRow& row)
 }
 
 // Takes the choices that are of no concern here out of the options: of each list that does not
-// decide what is in memory, the first value stays. Throws ConfigError for a list where memory
-// depends on the choice.
+// decide what is in memory, the first value stays.
 void settle(Options& options, const HostDevices& host) {
-  for (const auto& [option, values] : {std::pair("ps-update", options.ps_updates.size()),
-                                       {"devices-per-process", options.devices_per_process.size()},
-                                       {"comm-hook", options.comm_hooks.size()},
-                                       {"loader-workers", options.loader_workers.size()}}) {
-    if (values <= 1) continue;
-    throw ConfigError(fmt::format("--{}: `ddpbench fit` plans one value at a time", option));
-  }
   options.batch_sizes = {1};
   options.global_batch_sizes.clear();
   resolve_devices(options, host);
   options.on_missing = "synthesize";  // the sizes of the real data suffice
   options.oversubscribe = true;       // devices that are not here are planned like those that are
   options.cuda_graphs = {"auto"};
-  options.overlaps = {true};
   options.all_reduces = {"auto"};
   for (const SweepAxis& axis : sweep_axes()) {
     if (find_flag(axis.option)->applies_to(Command::fit) || axis.listed(options) == 0) continue;
@@ -185,6 +177,8 @@ void settle(Options& options, const HostDevices& host) {
   }
   options.last_batch = "pad";  // batches may be larger than the data set
   options.injections.clear();
+  options.repetitions = 1;
+  options.until_ci.reset();
 }
 
 }  // namespace
@@ -250,7 +244,7 @@ int run_fit(Options options) {
   };
   for (const TrainingJob& job : jobs) {
     const FitRow row = RunFit(job, plan).row();
-    records.rows.push_back(cells_of(job.cell, row));
+    records.rows.push_back(cells_of(job, row));
     if (!row.note.empty()) records.notes.push_back(row.note);
   }
   records.name = "fits";

@@ -110,6 +110,16 @@ TEST(NeedsSurvey, FindsAPartOfTheOptimizersStateWhereItIsSharded) {
   }
 }
 
+TEST(NeedsSurvey, FindsTheGradientsThatVerificationGathersFromShards) {
+  StrategyConfig config = surveyed_config("zero2", 2);
+  const auto gradients_of = [](const StrategyConfig& one) {
+    return in(survey(one)[0], MemoryCategory::gradients);
+  };
+  const std::size_t trained = gradients_of(config);
+  config.is_verified = true;
+  EXPECT_EQ(gradients_of(config), trained + gradients_of(surveyed_config("ddp", 2)));
+}
+
 TEST(NeedsSurvey, FindsWhatAHookEncodesAndKeeps) {
   const Surveyed plain = survey(surveyed_config("ddp", 3))[0];
   const std::size_t gradients = in(plain, MemoryCategory::gradients);
