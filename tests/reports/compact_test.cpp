@@ -175,6 +175,14 @@ TEST(CompactTable, ShowsIntervalsOfRepetitions) {
   EXPECT_THAT(text_of(report), HasSubstr("(a..b): smallest and largest; a 95 % interval"));
 }
 
+// Its column would be one without a heading and without cells, which the page would sort by.
+TEST(CompactTable, HasMarksWhereARowHasSome) {
+  std::vector<std::string> notes;
+  const Report plain = report_of({sample_run("ddp", 2, 5000), sample_run("ddp", 4, 9000)});
+  EXPECT_EQ(compact_table(all_runs(plain), notes).columns.back().bottom, "MiB/device");
+  EXPECT_EQ(compact_table(all_runs(quick_report()), notes).columns.back().bottom, "");
+}
+
 TEST(CompactTable, NamesWhatTellsRowsOfOneStrategyApart) {
   std::vector<report::Run> runs(2, sample_run("ddp", 2, 5000));
   runs[0].strategy_options["overlap"] = "on";
