@@ -51,6 +51,7 @@ ddpbench_find(Boost 1.74 "libboost-dev" CONFIG)  # Boost.Math, headers alone
 ddpbench_find(dnnl 2.6 "libdnnl-dev")  # oneDNN, 3.x included (kernels/ops/onednn/api.h)
 ddpbench_find(OpenMP 0 "g++" COMPONENTS CXX)
 ddpbench_find(ZLIB 1.2.11 "zlib1g-dev")
+ddpbench_find(PNG 1.6 "libpng-dev")
 ddpbench_find(OpenSSL 3.0 "libssl-dev")
 ddpbench_find(CURL 7.88 "libcurl4-openssl-dev")
 if(DDPBENCH_BUILD_TESTS)
@@ -76,6 +77,16 @@ elseif(DDPBENCH_BUILD_MICRO)
   ddpbench_find(benchmark 1.7 "libbenchmark-dev")
   ddpbench_find(CLI11 2.1 "libcli11-dev")
 endif()
+
+find_path(DDPBENCH_TURBOJPEG_INCLUDE turbojpeg.h)  # tells no version
+find_library(DDPBENCH_TURBOJPEG_LIBRARY turbojpeg)
+if(NOT DDPBENCH_TURBOJPEG_INCLUDE OR NOT DDPBENCH_TURBOJPEG_LIBRARY)
+  message(FATAL_ERROR "libjpeg-turbo was not found (Debian's package: libturbojpeg0-dev). "
+                      ${ddpbench_how_to_get})
+endif()
+add_library(ddpbench_turbojpeg INTERFACE)
+target_include_directories(ddpbench_turbojpeg SYSTEM INTERFACE ${DDPBENCH_TURBOJPEG_INCLUDE})
+target_link_libraries(ddpbench_turbojpeg INTERFACE ${DDPBENCH_TURBOJPEG_LIBRARY})
 
 find_path(DDPBENCH_HWLOC_INCLUDE hwloc.h)
 find_library(DDPBENCH_HWLOC_LIBRARY hwloc)

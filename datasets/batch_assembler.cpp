@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "datasets/image_view.h"
 
 namespace ddpbench::data {
 namespace {
@@ -69,8 +70,9 @@ std::vector<double> for_each_channel(const std::vector<double>& values, std::int
 
 BatchAssembler::BatchAssembler(const Split& split, const Normalization& normalization)
     : split_(split) {
-  ensure(split.images.size() == static_cast<std::size_t>(split.count) * split.sample_bytes &&
-             split.labels.size() == static_cast<std::size_t>(split.count) * split.labels_per_sample,
+  const auto count = static_cast<std::size_t>(split.count);
+  ensure(split.stored.size() == count || (split.images.size() == count * split.sample_bytes &&
+                                          split.labels.size() == count * split.labels_per_sample),
          "a split of {} samples of {} bytes has {} bytes of images and {} labels", split.count,
          split.sample_bytes, split.images.size(), split.labels.size());
   ensure(split.channels > 0 && split.sample_bytes % static_cast<std::size_t>(split.channels) == 0,
@@ -110,12 +112,39 @@ void BatchAssembler::convert(std::int64_t index, const CropAndFlip& change, floa
   }
 }
 
+// A sample of a stored image.
+void BatchAssembler::cut(std::int64_t index, const BatchAugmentation* augmentation, float* image,
+                         std::int32_t* labels) const {
+  const StoredImage& stored = split_.stored[static_cast<std::size_t>(index)];
+  const ImageView view = view_of_sample(split_, index, augmentation);
+  const std::int64_t width = view.x.size, step = view.flip ? -1 : 1;
+  const std::int64_t pixels = view.y.size * width;
+  const std::int64_t first = view.flip ? width - 1 - view.x.first : view.x.first;
+  std::fill_n(image, split_.sample_bytes, 0.0F);  // what the mean becomes
+  resample(split_.images.data() + stored.offset, stored.width, view,
+           [&](std::int64_t y, std::span<const float> row) {
+             for (std::size_t c = 0; c < scales_.size(); ++c) {
+               float* out = image + static_cast<std::int64_t>(c) * pixels + y * width + first;
+               for (std::size_t i = c; i < row.size(); i += scales_.size(), out += step) {
+                 *out = row[i] * scales_[c].factor + scales_[c].offset;
+               }
+             }
+           });
+  if (split_.has_maps) view_labels(split_, index, view, labels);
+  if (!split_.has_maps) *labels = split_.labels[static_cast<std::size_t>(index)];
+}
+
 void BatchAssembler::gather(std::span<const std::int64_t> indices, float* images,
                             std::int32_t* labels, const BatchAugmentation* augmentation) const {
   ensure(augmentation == nullptr || split_.width > 0, "images of unknown width are to be cropped");
   for (std::size_t i = 0; i < indices.size(); ++i) {
     ensure(indices[i] >= 0 && indices[i] < split_.count, "sample {} of {}", indices[i],
            split_.count);
+    if (!split_.stored.empty()) {
+      cut(indices[i], augmentation, images + i * split_.sample_bytes,
+          labels + i * split_.labels_per_sample);
+      continue;
+    }
     // Samples are drawn at random from tens of megabytes, so the next one is prefetched meanwhile.
     if (i + 1 < indices.size()) {
       prefetch(

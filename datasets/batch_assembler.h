@@ -41,12 +41,6 @@ struct CropAndFlip {
 // Draws the change of the sample with this index in the training set.
 CropAndFlip draw_crop_and_flip(std::uint64_t seed, std::int64_t epoch, std::int64_t sample);
 
-// What the crops and flips of a batch are drawn from, beside its samples.
-struct BatchAugmentation {
-  std::uint64_t seed = 0;
-  std::int64_t epoch = 0;
-};
-
 // Host memory for one batch. The caller owns it, and it outlives the Loader.
 struct BatchBuffer {
   float* images = nullptr;         // [batch, channels, height, width]
@@ -62,7 +56,8 @@ class BatchAssembler {
   BatchAssembler(const Split& split, const Normalization& normalization);
 
   // Writes the samples with these indices one after the other. With `augmentation` every image is
-  // cropped and flipped; the split's images must have a width then.
+  // cropped and flipped; the split's images must have a width then. Stored images are cut as
+  // view_of_sample says, and padded with the mean.
   void gather(std::span<const std::int64_t> indices, float* images, std::int32_t* labels,
               const BatchAugmentation* augmentation = nullptr) const;
 
@@ -73,6 +68,8 @@ class BatchAssembler {
   };
 
   void convert(std::int64_t index, const CropAndFlip& change, float* image) const;
+  void cut(std::int64_t index, const BatchAugmentation* augmentation, float* image,
+           std::int32_t* labels) const;
 
   Split split_;
   std::vector<Scale> scales_;  // [channel]

@@ -58,6 +58,9 @@ CatalogEntry emnist(const char* name, int classes, std::int64_t train, std::int6
                  {fmt::format("{}-train", name), fmt::format("{}-test", name), "idx1-ubyte"});
 }
 
+const std::vector<double> kImageNetMean = {0.485, 0.456, 0.406};
+const std::vector<double> kImageNetDeviation = {0.229, 0.224, 0.225};
+
 // Sizes and SHA-256 were taken from files whose MD5 sums are those of the originals. MNIST comes
 // from the PyTorch project's mirror, which torchvision uses; Fashion-MNIST from its authors'
 // server, CIFAR-10 from its authors' (the archive's checksum is also that of TensorFlow Datasets
@@ -118,6 +121,15 @@ const std::vector<CatalogEntry>& rows() {
         emnist("emnist-digits", 10, 240000, 40000, 0.1733, 0.3316),
         emnist("emnist-letters", 27, 124800, 20800, 0.1722, 0.3309),
         emnist("emnist-mnist", 10, 60000, 10000, 0.1733, 0.3317),
+        // Images are cut to the size of the network's. Mean and deviation are those of ImageNet, as
+        // in torchvision's references and for its weights.
+        {.name = "image-folder",
+         .folders = {""},
+         .channels = 3,
+         .mean = kImageNetMean,
+         .deviation = kImageNetDeviation,
+         .open = open_image_folder,
+         .how_to_get = "it is a folder with train/CLASS/*.jpg and val/CLASS/*.jpg"},
         // The segmentation part of it (Everingham et al. 2012) has maps of labels.
         {.name = "voc2012",
          .base_url = "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
@@ -126,10 +138,16 @@ const std::vector<CatalogEntry>& rows() {
                     {1999639040,
                      "e14f763270cf193d0b5f74b169f44157a4b0c6efa708f4dd0ff78ee691763bcb"}}},
          .unpacks_to = "VOCdevkit/VOC2012",
+         .folders = {"voc2012/VOCdevkit/VOC2012", "VOCdevkit/VOC2012", "VOC2012", ""},
          .channels = 3,
          .classes = 21,
          .train_samples = 1464,
-         .test_samples = 1449},
+         .test_samples = 1449,
+         .mean = kImageNetMean,
+         .deviation = kImageNetDeviation,
+         .open = open_voc,
+         .synthesize = make_synthetic_images,
+         .synthesizes = "images"},
         // Takes the shape and the classes of the network that is trained on it.
         {.name = kSyntheticName,
          .mean = {kSyntheticMean},
@@ -150,9 +168,12 @@ SyntheticRequest synthetic_request(const CatalogEntry& entry, const DatasetReque
   info.test_samples = entry.test_samples;
   if (entry.takes_any_shape()) {
     info.channels = request.channels;
+    info.classes = request.classes;
+  }
+  if (entry.takes_any_size()) {
+    info.train_samples = info.test_samples = 0;
     info.height = request.height;
     info.width = request.width;
-    info.classes = request.classes;
     info.label_height = request.label_height;
     info.label_width = request.label_width;
   }
@@ -188,6 +209,7 @@ std::string find_nearby(const CatalogEntry& entry, const std::string& directory)
 }
 
 std::string how_to_get(const CatalogEntry& entry) {
+  if (!entry.how_to_get.empty()) return std::string(entry.how_to_get);
   if (entry.base_url.empty()) return "torchvision downloads it";
   return fmt::format("`ddpbench data fetch {}` downloads it", entry.name);
 }
@@ -212,9 +234,7 @@ const CatalogEntry& find_in_catalog(std::string_view name) {
 
 std::vector<std::string> known_datasets() {
   std::vector<std::string> names;
-  for (const CatalogEntry& entry : rows()) {
-    if (entry.is_read()) names.emplace_back(entry.name);
-  }
+  for (const CatalogEntry& entry : rows()) names.emplace_back(entry.name);
   return names;
 }
 
@@ -235,13 +255,14 @@ bool fits(const CatalogEntry& entry, std::int64_t channels, std::int64_t height,
 
 std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request) {
   const CatalogEntry& entry = find_in_catalog(request.name);
-  if (!entry.is_read())
-    throw ConfigError(fmt::format("data set {} can be fetched, but not be trained on", entry.name));
   if (entry.open == nullptr) return entry.synthesize(synthetic_request(entry, request));
   std::vector<std::string> looked_in;
   for (const std::string& directory : request.directories) {
     if (directory.empty()) continue;
-    if (auto source = entry.open(entry, directory)) return source;
+    if (auto source = entry.open(entry, directory)) {
+      source->adapt(request.height, request.width, request.cache_directory);
+      return source;
+    }
     const std::string nearby = find_nearby(entry, directory);
     if (!nearby.empty()) throw ConfigError(nearby);
     looked_in.push_back(fmt::format("{}/{}", directory, entry.name));

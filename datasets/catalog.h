@@ -38,7 +38,8 @@ struct DatasetRequest {
   bool synthesize_when_missing = false;  // "on_missing": "synthesize"; else a ConfigError says
                                          // where it looked and how to fetch
   std::uint64_t seed = 1;                // of the synthetic data
-  // What `synthetic` adapts to, as DatasetInfo has it; other data sets ignore these. The network's
+  std::string cache_directory = {};      // for decoded images
+  // What data sets without a size of their own adapt to, as DatasetInfo has it. The network's
   // loss ignores `ignored_label`.
   std::int64_t channels = 1, height = 0, width = 0;
   int classes = 0;

@@ -147,16 +147,21 @@ void Loader::spend_costs(std::int64_t epoch) {
 void Loader::assemble(std::int64_t pass, std::vector<std::int64_t>& indices) const {
   const BatchBuffer& buffer = options_.buffers[static_cast<std::size_t>(pass) % ready_.size()];
   std::size_t samples = 0;
+  const std::optional<BatchAugmentation> augmentation = this->augmentation();
+  const BatchAugmentation* const drawn = augmentation ? &*augmentation : nullptr;
   for (const int shard : options_.shards) {
     sampler_.batch(pass, shard, indices);
-    const BatchAugmentation augmentation{.seed = sampler_.options().seed, .epoch = epoch_number_};
     assembler_.gather(indices, buffer.images + samples * split_.sample_bytes,
-                      buffer.labels + samples * split_.labels_per_sample,
-                      options_.augment ? &augmentation : nullptr);
+                      buffer.labels + samples * split_.labels_per_sample, drawn);
     samples += indices.size();
   }
   if (!label_counts_) return;
-  *buffer.valid_weight = label_counts_->weight(sampler_, pass / sampler_.options().passes);
+  *buffer.valid_weight = label_counts_->weight(sampler_, pass / sampler_.options().passes, drawn);
+}
+
+std::optional<BatchAugmentation> Loader::augmentation() const {
+  if (!options_.augment) return std::nullopt;
+  return BatchAugmentation{.seed = sampler_.options().seed, .epoch = epoch_number_};
 }
 
 void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
@@ -169,7 +174,8 @@ void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
   std::ranges::fill(ready_, kNothing);
   claimed_ = delivered_ = released_ = 0;
   const auto wanted = std::clamp<std::int64_t>(max_steps, 0, sampler_.steps_per_epoch());
-  if (label_counts_) label_counts_->check(sampler_, wanted);
+  const std::optional<BatchAugmentation> drawn = augmentation();
+  if (label_counts_) label_counts_->check(sampler_, wanted, drawn ? &*drawn : nullptr);
   passes_ = wanted * sampler_.options().passes;
   claimable_.notify_all();
 }

@@ -26,7 +26,7 @@ struct LoaderOptions {
   // Shards whose parts make up a batch, in this order: {rank}, or {0..n-1} for dp's global batch.
   std::vector<int> shards = {0};
   std::vector<BatchBuffer> buffers;  // at least 1; batches that may be ahead = buffers - 1
-  // Crop and flip every image (batch_assembler.h), from the sampler's seed.
+  // Crop and flip every image (batch_assembler.h, image_view.h), from the sampler's seed.
   bool augment = false;
   // The label that the network's loss ignores; each buffer then has a valid_weight.
   std::int32_t ignored_label = kNoLabel;
@@ -59,6 +59,7 @@ class Loader {
   void work();
   bool may_claim() const;
   void spend_costs(std::int64_t epoch);
+  std::optional<BatchAugmentation> augmentation() const;
   void assemble(std::int64_t pass, std::vector<std::int64_t>& indices) const;
 
   // Not changed while a worker assembles.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data sets that consist of files: the formats of MNIST and of CIFAR-10, and the bytes beneath
-// both.
+// Data sets that consist of files: the formats of MNIST and of CIFAR-10, folders of images, and the
+// bytes beneath.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "datasets/dataset.h"
 
@@ -32,6 +34,17 @@ std::unique_ptr<DatasetSource> open_idx_dataset(const CatalogEntry& entry,
 // subset); an archive must be whole.
 std::unique_ptr<DatasetSource> open_cifar_dataset(const CatalogEntry& entry,
                                                   const std::string& directory);
+
+// CatalogEntry::open for a folder with train/CLASS/*.jpg (or .jpeg, .png, in folders below), and
+// val/CLASS or test/CLASS where there are test images. Classes are numbered in the order of their
+// names, as torchvision's ImageFolder does.
+std::unique_ptr<DatasetSource> open_image_folder(const CatalogEntry& entry,
+                                                 const std::string& directory);
+
+// CatalogEntry::open for PASCAL VOC's segmentation task
+// (http://host.robots.ox.ac.uk/pascal/VOC/voc2012): ImageSets/Segmentation/{train,val}.txt name the
+// photographs in JPEGImages and their maps in SegmentationClass.
+std::unique_ptr<DatasetSource> open_voc(const CatalogEntry& entry, const std::string& directory);
 
 // Where a data set is looked for, the preferred folder first. `directory` may also lie in one of
 // these: data/, data/MNIST/ and data/MNIST/raw/ lead to the same files.
@@ -92,5 +105,27 @@ struct TarMember {
 
 // Reads a member's header; nothing at the archive's end.
 std::optional<TarMember> next_member(FileBytes& archive);
+
+// [height, width, channels] bytes: red, green and blue of a photograph, or one label.
+struct Image {
+  std::int64_t height = 0, width = 0;
+  std::vector<std::uint8_t> pixels;
+};
+
+// Larger images are refused before they get memory, as Pillow does (MAX_IMAGE_PIXELS, twice).
+inline constexpr std::int64_t kMostPixels = 178'956'970;
+
+// The photograph in a file with these contents, JPEG or PNG as its first bytes say and not its
+// name, in the colours that torchvision's loader gives: grey becomes three equal channels, CMYK is
+// converted as Pillow does, transparency is dropped, and a rotation that EXIF asks for is not done.
+// Throws ConfigError that names `path` for 16 bits a channel, damage and other formats.
+Image decode_photograph(std::string_view contents, const std::string& path);
+
+// The labels in a PNG file: the numbers of a palette's colours, or grey values. Throws ConfigError
+// that names `path` where the file has colours in place of labels, for damage and other formats.
+Image decode_label_map(std::string_view contents, const std::string& path);
+
+// The whole file, for the two functions above. Throws ConfigError when it cannot be read.
+std::string read_image_file(const std::string& path);
 
 }  // namespace ddpbench::data

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "datasets/image_view.h"
 
 namespace ddpbench::data {
 namespace {
@@ -72,31 +73,36 @@ void ShardedSampler::batch(std::int64_t pass, int shard, std::span<std::int64_t>
 }
 
 LabelCounts::LabelCounts(const Split& split, std::int32_t ignored)
-    : counts_(static_cast<std::size_t>(split.count)),
-      labels_per_sample_(split.labels_per_sample),
+    : split_(split),
+      counts_(split.has_maps ? 0 : static_cast<std::size_t>(split.count)),
       ignored_(ignored) {
   for (std::size_t i = 0; i < counts_.size(); ++i) {
-    const auto labels = split.labels.subspan(i * labels_per_sample_, labels_per_sample_);
+    const auto labels = split.labels.subspan(i * split.labels_per_sample, split.labels_per_sample);
     const auto count = std::ranges::count_if(labels, [&](auto label) { return label != ignored; });
     counts_[i] = static_cast<std::uint32_t>(count);
   }
 }
 
-float LabelCounts::weight(const ShardedSampler& sampler, std::int64_t step) const {
+float LabelCounts::weight(const ShardedSampler& sampler, std::int64_t step,
+                          const BatchAugmentation* augmentation) const {
   const std::int64_t batch = sampler.options().global_batch;
   const std::int64_t first = step * batch;
   std::int64_t valid = 0;
   for (std::int64_t place = first; place < first + batch; ++place) {
-    valid += counts_[static_cast<std::size_t>(sampler.sample_at(place))];
+    const std::int64_t sample = sampler.sample_at(place);
+    valid += split_.has_maps ? view_labels(split_, sample,
+                                           view_of_sample(split_, sample, augmentation), nullptr)
+                             : counts_[static_cast<std::size_t>(sample)];
   }
   if (valid == 0) return 0;
-  const double labels = static_cast<double>(batch) * static_cast<double>(labels_per_sample_);
+  const double labels = static_cast<double>(batch) * static_cast<double>(split_.labels_per_sample);
   return static_cast<float>(labels / static_cast<double>(valid));
 }
 
-void LabelCounts::check(const ShardedSampler& sampler, std::int64_t steps) const {
+void LabelCounts::check(const ShardedSampler& sampler, std::int64_t steps,
+                        const BatchAugmentation* augmentation) const {
   for (std::int64_t step = 0; step < steps; ++step) {
-    if (weight(sampler, step) > 0) return;
+    if (weight(sampler, step, augmentation) > 0) return;
   }
   if (steps == 0) return;
   throw ConfigError(fmt::format(

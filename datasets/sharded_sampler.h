@@ -63,18 +63,21 @@ class ShardedSampler {
 // a message, since it knows the order and the labels of all samples.
 class LabelCounts {
  public:
-  // Reads all labels once.
+  // Reads all labels once; of stored images with maps, those of a batch when it is weighed. `split`
+  // must outlive it.
   LabelCounts(const Split& split, std::int32_t ignored);
 
   // The number of labels in the global batch of `step` divided by the number of those that count; 0
   // when none counts: that batch has no loss and no gradient. REQUIRES: sampler.begin_epoch.
-  float weight(const ShardedSampler& sampler, std::int64_t step) const;
+  float weight(const ShardedSampler& sampler, std::int64_t step,
+               const BatchAugmentation* augmentation = nullptr) const;
   // Throws ConfigError when no label of the first `steps` steps counts: there is nothing to learn.
-  void check(const ShardedSampler& sampler, std::int64_t steps) const;
+  void check(const ShardedSampler& sampler, std::int64_t steps,
+             const BatchAugmentation* augmentation = nullptr) const;
 
  private:
-  std::vector<std::uint32_t> counts_;  // of each sample
-  std::size_t labels_per_sample_;
+  Split split_;
+  std::vector<std::uint32_t> counts_;  // of each sample, where they do not depend on a crop
   std::int32_t ignored_;
 };
 

@@ -3,14 +3,11 @@
 #include "datasets/synthetic.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <functional>
-#include <future>
 #include <numbers>
 #include <utility>
 #include <vector>
@@ -41,31 +38,6 @@ constexpr double kMove = 0.6;
 
 // A thread takes some 50 us to start and to end, and a sample 2 us or more to draw.
 constexpr std::size_t kLeastOfAThread = 256;
-// More are of no use to 70,000 samples, and a container's share of time may be smaller than its
-// number of cores.
-constexpr std::size_t kMostThreads = 16;
-
-// The cores that this thread may run on, at least 1.
-std::size_t usable_cores() {
-  cpu_set_t cores;
-  if (::sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;  // more than a set can hold
-  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
-}
-
-// Calls `draw` with each number below `count`, from several threads at once.
-void draw_samples(std::size_t count, const std::function<void(std::size_t)>& draw) {
-  const std::size_t parts =
-      std::clamp<std::size_t>(count / kLeastOfAThread, 1, std::min(usable_cores(), kMostThreads));
-  const auto draw_part = [&](std::size_t part) {
-    for (std::size_t i = count * part / parts; i < count * (part + 1) / parts; ++i) draw(i);
-  };
-  std::vector<std::future<void>> others;
-  for (std::size_t part = 1; part < parts; ++part) {
-    others.push_back(std::async(std::launch::async, draw_part, part));
-  }
-  draw_part(0);
-  for (std::future<void>& other : others) other.get();
-}
 
 // One wave: `cycles` over the whole side, beginning at `phase`.
 void fill_wave(std::vector<std::uint8_t>& wave, double cycles, double phase) {
@@ -133,7 +105,7 @@ class SyntheticSource final : public DatasetSource {
   void draw(std::uint64_t first, const SplitMemory& split) const {
     const std::size_t bytes = info_.sample_bytes();
     const auto labels = static_cast<std::size_t>(info_.labels_per_sample());
-    draw_samples(split.labels.size() / labels, [&](std::size_t i) {
+    in_threads(split.labels.size() / labels, kLeastOfAThread, [&](std::size_t i) {
       const auto image = split.images.subspan(i * bytes, bytes);
       if (digits_) {
         split.labels[i] = draw_digit(request_.seed, first + i, image.first<kDigitPixels>());

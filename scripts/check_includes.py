@@ -75,6 +75,7 @@ LIBRARIES = [
     Library(r"mpi\.h", r"parallel/comm/mpi/.*"),
     Library(r"gloo/.*", r"(parallel/comm/gloo|bench/peers)/.*"),
     Library(r"(zlib|zconf)\.h", r"(datasets|bench)/.*\.cpp"),
+    Library(r"(png|turbojpeg|jpeglib)\.h", r"(datasets|bench/micro)/.*\.cpp"),
     Library(r"openssl/.*", r"(datasets|parallel/comm/store)/.*\.cpp"),
     Library(r"curl/.*", r"(datasets|bench)/.*\.cpp|datasets/curl_library\.h"),
     Library(r"CLI/.*", r"bench/micro/.*\.cpp"),

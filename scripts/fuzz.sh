@@ -17,7 +17,7 @@ if [[ ! $seconds =~ ^[1-9][0-9]*$ ]]; then
 fi
 
 "$root/scripts/install_packages.sh" run fuzz
-for target in report config network store; do
+for target in report config network store image; do
   "$root/scripts/build_preset.sh" fuzz "${target}_fuzzer"
   found="$root/build/fuzz/corpus/$target"
   mkdir -p "$found"

@@ -80,7 +80,6 @@ int show_info(const Options& options, const InstallPaths& paths) {
 // too.
 std::string usable_words(const data::CatalogEntry& entry, const std::string& directory,
                          bool as_published) {
-  if (!entry.is_read()) return "";
   if (entry.open == nullptr) return "drawn in the shape and the classes of any network; no files";
   try {
     const auto source = entry.open(entry, directory);

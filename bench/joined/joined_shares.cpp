@@ -128,9 +128,13 @@ void run_reference(JoinedPeers& peers, const TrainingJob& job, const ReferenceIn
 
 }  // namespace
 
-SharedMemory share_dataset(JoinedPeers& peers, data::DatasetSource& source) {
+SharedMemory share_dataset(JoinedPeers& peers, data::DatasetSource& source, Progress& progress) {
   const std::string key = peers.host_key(kDatasetKey);
   if (!peers.makes_for_host()) return SharedMemory::open_sealed(peers.await_made(key));
+  source.open_decoded([&](auto done, auto of, const std::string& path) {
+    peers.check();
+    progress.show_decoding(done, of, path);
+  });
   SharedMemory memory =
       SharedMemory::create("ddpbench-dataset", source.info().decoded_bytes(), true);
   source.decode(memory.view().as<std::byte>());

@@ -42,7 +42,7 @@ void receive_pieces(comm::Store& store, const std::string& key, std::span<std::b
 
 // The lowest rank of each host decodes the data set, and the others of the host map it. Throws
 // ConfigError when a host has other data than rank 0's.
-SharedMemory share_dataset(JoinedPeers& peers, data::DatasetSource& source);
+SharedMemory share_dataset(JoinedPeers& peers, data::DatasetSource& source, Progress& progress);
 
 struct ReferenceInputs {
   const TrainingJob& job;

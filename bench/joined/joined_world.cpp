@@ -103,7 +103,7 @@ void JoinedWorld::plan(const HostDevices& host) {
   }
   if (options().device == "cpu") backend = choose_backend(backend, "cpu", false);
   const std::string model_path = find_model(options().model);
-  model_ = nn::load_model_file(model_path);
+  model_ = nn::load_model_file(model_path, options().crop);
   dataset_note_ = resolve_dataset(options(), model_);
   source_ = open_data(options(), model_);
   const data::DatasetInfo dataset = describe_data(*source_, options());
@@ -148,7 +148,7 @@ void JoinedWorld::place_on_cores(const CpuTopology& topology) {
 }
 
 void JoinedWorld::share_inputs() {
-  dataset_ = share_dataset(peers(), *source_);
+  dataset_ = share_dataset(peers(), *source_, progress_);
   if (!needs_reference(job_)) return;
   reference_ = share_reference(peers(), {job_, model_, dataset_, progress_, limit_s()});
   if (reference_) job_.reference_fd = 0;  // there is one; each rank maps it in its own way

@@ -29,6 +29,7 @@ std::string strategies_in_words() {
   return text;
 }
 
+constexpr double kMostCrop = 8192;
 constexpr double kMostThreads = 4096, kMostSteps = 1e12, kMostSamples = 1 << 24,
                  kMostAccumulationSteps = 10000;
 constexpr double kMostTracedSteps = 1e4, kMostCommIterations = 1e5;
@@ -409,8 +410,12 @@ Definitions file_only_keys() {
        "What samples are divided by: one number, or one per channel.", "the data set's own"},
       {"dataset.augment", kKeyOnly, "on|off", &Options::augment, anything(),
        "Crop every training image at random, out of its padding by 4 black pixels, and mirror half "
-       "of them. Which way depends on the seed, the epoch and the sample, so all strategies and "
-       "numbers of devices see the same pixels."},
+       "of them; images of image-folder and voc2012 as networks.md says. Which way depends on the "
+       "seed, the epoch and the sample, so all strategies and numbers of devices see the same "
+       "pixels."},
+      {"dataset.crop", kKeyOnly | kPlannedByFit, "N", &Options::crop, between(0, kMostCrop),
+       "Height and width of the network's images, which those of image-folder, voc2012 and "
+       "synthetic are cut to or drawn in. 0: as in the network's file."},
   };
 }
 

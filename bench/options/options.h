@@ -136,6 +136,7 @@ struct RunOptions {
   std::string on_missing = "synthesize";  // synthesize | error
   PerChannel dataset_mean, dataset_std;   // not set: the data set's own
   bool augment = false;                   // crop and flip training images
+  int crop = 0;                           // side of the network's input; 0: as in its file
   std::string label;                      // names a run in place of its settings
 
   bool operator==(const RunOptions&) const = default;

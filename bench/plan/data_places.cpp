@@ -124,26 +124,28 @@ std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn:
   if (!options.data_dir.empty() && !is_folder(options.data_dir)) {
     throw ConfigError(fmt::format("--data-dir={}: there is no such directory", options.data_dir));
   }
-  if (options.augment && model.predictions() > 1) {
+  // A sample has one label, or a map of labels as large as what the network predicts.
+  const ops::Shape labels = model.predictions() == 1 ? ops::Shape{1, 1, 1} : model.logits_shape();
+  auto source = data::open_dataset({.name = options.dataset,
+                                    .directories = data_directories(options.data_dir),
+                                    .synthesize_when_missing = options.on_missing == "synthesize",
+                                    .seed = options.seed,
+                                    .cache_directory = data_directories("").front(),
+                                    .channels = model.input_shape[0],
+                                    .height = model.input_shape[1],
+                                    .width = model.input_shape[2],
+                                    .classes = static_cast<int>(std::min<std::int64_t>(
+                                        model.classes(), std::numeric_limits<int>::max())),
+                                    .label_height = labels[1],
+                                    .label_width = labels[2],
+                                    .ignored_label = model.loss.ignore_index});
+  if (options.augment && model.predictions() > 1 && !source->info().own_sizes) {
     throw ConfigError(fmt::format(
         "dataset.augment: crops and flips would move the images of {} and not their maps of "
         "labels; do not augment",
         model.name));
   }
-  // A sample has one label, or a map of labels as large as what the network predicts.
-  const ops::Shape labels = model.predictions() == 1 ? ops::Shape{1, 1, 1} : model.logits_shape();
-  return data::open_dataset({.name = options.dataset,
-                             .directories = data_directories(options.data_dir),
-                             .synthesize_when_missing = options.on_missing == "synthesize",
-                             .seed = options.seed,
-                             .channels = model.input_shape[0],
-                             .height = model.input_shape[1],
-                             .width = model.input_shape[2],
-                             .classes = static_cast<int>(std::min<std::int64_t>(
-                                 model.classes(), std::numeric_limits<int>::max())),
-                             .label_height = labels[1],
-                             .label_width = labels[2],
-                             .ignored_label = model.loss.ignore_index});
+  return source;
 }
 
 data::DatasetInfo describe_data(const data::DatasetSource& source, const Options& options) {
@@ -219,10 +221,17 @@ void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dat
   }
   if (model.predictions() != dataset.labels_per_sample()) {
     throw ConfigError(fmt::format(
-        "{}: /output: the network gives logits of {}, a prediction for each of {} pixels, but {} "
-        "has one label an image; end with a linear layer, or take the data set {}",
-        model_path, ops::to_string(model.logits_shape()), model.predictions(), dataset.name,
-        data::kSyntheticName));
+        "{}: /output: the network gives logits of {}, {} an image, but {} has {} an image; take "
+        "another network, or the data set {}",
+        model_path, ops::to_string(model.logits_shape()),
+        counted(model.predictions(), "prediction"), dataset.name,
+        counted(dataset.labels_per_sample(), "label"), data::kSyntheticName));
+  }
+  if (dataset.own_sizes && model.predictions() > 1 && model.loss.ignore_index != data::kVoidLabel) {
+    throw ConfigError(
+        fmt::format("{}: /loss: pixels of {} without a class have the label {}; give the loss "
+                    "\"ignore_index\": {}",
+                    model_path, dataset.name, data::kVoidLabel, data::kVoidLabel));
   }
   if (model.classes() < dataset.classes) {
     throw ConfigError(fmt::format("{}: /output: the network has {} outputs, but {} has {} classes",
@@ -240,6 +249,11 @@ void check_data_options(const Options& options, const data::DatasetInfo& dataset
         fmt::format("dataset.{} has {} values, but the images of {} have {}; give one "
                     "for all, or one a channel",
                     key, count, dataset.name, counted(channels, "channel")));
+  }
+  if (options.residency == "device" && dataset.own_sizes) {
+    throw ConfigError(
+        fmt::format("--residency=device: images of {} are cut on the host; use --residency=host",
+                    dataset.name));
   }
   if (options.until_miou && dataset.labels_per_sample() == 1) {
     throw ConfigError(

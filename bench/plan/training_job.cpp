@@ -20,7 +20,7 @@ namespace ddpbench::data {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DatasetInfo, name, source, directory, train_samples,
                                    test_samples, channels, height, width, classes, label_height,
-                                   label_width, note)
+                                   label_width, note, own_sizes)
 
 }  // namespace ddpbench::data
 

@@ -70,7 +70,7 @@ RankTrainer::RankTrainer(const TrainingJob& job, const RankInputs& inputs,
       writer_(writer),
       config_(strategy_config(job)),
       plan_(plan_strategy(config_).ranks.at(static_cast<std::size_t>(inputs.rank))),
-      model_(nn::load_model_file(job.network.path)),
+      model_(nn::load_model_file(job.network.path, job.options.crop)),
       dataset_(data::Dataset::view(job.dataset, inputs.decoded)),
       calls_made_(writer, own_faults(job, inputs.rank, strikes_calls)) {
   writer_.state(launch::RankState::setup);

@@ -221,14 +221,15 @@ int run_fit(Options options) {
   settle(options, host);
   asked_memory(options.memory_per_device);  // or it throws
   const std::string path = find_model(options.model);
-  const nn::ModelSpec model = nn::load_model_file(path);
+  const nn::ModelSpec model = nn::load_model_file(path, options.crop);
   const Network network = network_of(model, path);
   report::Records records;
   if (const std::string note = resolve_dataset(options, model); !note.empty()) {
     records.notes.push_back(note);
   }
-  const data::DatasetInfo info = describe_data(*open_data(options, model), options);
+  data::DatasetInfo info = describe_data(*open_data(options, model), options);
   check_dataset_fits(model, info, path);
+  info.own_sizes = false;  // a loader cuts samples of one size
   // Its sizes count. Its pages are never touched.
   const SharedMemory samples = SharedMemory::create("ddpbench-dataset", info.decoded_bytes());
   const auto dataset = data::Dataset::view(info, samples.view().as<const std::byte>());

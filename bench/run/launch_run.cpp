@@ -155,6 +155,10 @@ void Progress::update(const launch::RankChannels& channels) {
   show(line(status, std::ssize(channels.steps(0))));
 }
 
+void Progress::show_decoding(std::int64_t done, std::int64_t of, const std::string& path) {
+  if (is_due(steady_s())) show(fmt::format("{} of {} images decoded into {}", done, of, path));
+}
+
 void Progress::show_waiting() {
   const double now_s = steady_s();
   if (!is_due(now_s)) return;

@@ -57,6 +57,7 @@ class Progress {
   void place(const SweepPlace& place) { place_ = place; }
   void begin(const TrainingJob& job);
   void update(const launch::RankChannels& channels);
+  void show_decoding(std::int64_t done, std::int64_t of, const std::string& path);
   // In place of update() where nothing is known but that the run goes on.
   void show_waiting();
   // Clears a redrawn line.

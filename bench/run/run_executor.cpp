@@ -132,7 +132,7 @@ RunExecutor::RunExecutor(const Options& options, const HostDevices& host, RunLau
     : options_(options),
       host_(host),
       launcher_(launcher),
-      model_(nn::load_model_file(find_model(options.model))),
+      model_(nn::load_model_file(find_model(options.model), options.crop)),
       network_(network_of(model_, find_model(options.model))),
       source_(open_data(options, model_)),
       dataset_info_(describe_data(*source_, options)),
@@ -151,6 +151,15 @@ TrainingJob RunExecutor::plan(const RunCell& cell) const {
 
 void RunExecutor::decode() {
   if (launcher_ != nullptr) return;
+  FileDescriptor images = source_->open_decoded([&](auto done, auto of, const std::string& path) {
+    if (interrupt_requested()) throw Interrupted();
+    progress_.show_decoding(done, of, path);
+  });
+  progress_.end();
+  if (images) {
+    dataset_ = SharedMemory::adopt(images.release());
+    return;
+  }
   dataset_ = SharedMemory::create("ddpbench-dataset", dataset_info_.decoded_bytes(), true);
   source_->decode(dataset_.view().as<std::byte>());
   dataset_.seal();

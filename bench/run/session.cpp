@@ -99,7 +99,7 @@ Session::Session(Options options, std::vector<std::string> arguments,
 }
 
 void Session::resolve_options() {
-  const nn::ModelSpec model = nn::load_model_file(find_model(options_.model));
+  const nn::ModelSpec model = nn::load_model_file(find_model(options_.model), options_.crop);
   for (Options& entry : options_.runs) {
     resolve_devices(entry, host_, launcher_.get());
     resolve_dataset(entry, model);

@@ -164,7 +164,7 @@ std::vector<std::size_t> distinct_settings(const std::vector<RunCell>& cells,
 
 int run_tune(Options options, std::vector<std::string> arguments) {
   check_tunable(options);
-  fill_tune_lists(options, nn::load_model_file(find_model(options.model)));
+  fill_tune_lists(options, nn::load_model_file(find_model(options.model), options.crop));
   Session session(std::move(options), std::move(arguments));
   if (session.options().gpus.front() < 2) throw ConfigError(kTooFew);
   const std::vector<std::size_t> cells = distinct_settings(session.cells(), session.model());

@@ -85,8 +85,8 @@ std::string reason_to_refuse(const struct stat& info, int seals, int needed) {
   return "";
 }
 
-// Maps the file, read-only where it is sealed against writing. Such a mapping needs a descriptor
-// that cannot write. Throws an Error "cannot map <what>: ...".
+// Maps the file, read-only where it is sealed against writing or the descriptor cannot write. A
+// mapping of sealed memory needs such a descriptor. Throws an Error "cannot map <what>: ...".
 template <typename Error>
 BufferView map_shared(std::size_t bytes, int fd, const std::string& what) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
@@ -94,7 +94,8 @@ BufferView map_shared(std::size_t bytes, int fd, const std::string& what) {
   const FileDescriptor reader(
       sealed ? ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC) : -1);
   const int used = sealed ? reader.get() : fd;
-  const BufferView view = used < 0 ? BufferView{} : map_memory(bytes, used, !sealed);
+  const bool writable = used >= 0 && (::fcntl(used, F_GETFL) & O_ACCMODE) == O_RDWR;
+  const BufferView view = used < 0 ? BufferView{} : map_memory(bytes, used, writable);
   if (!view.data) throw_system_error<Error>("cannot map " + what, errno);
   return view;
 }

@@ -29,7 +29,8 @@ class SharedMemory {
   // The same for memory that its maker has sealed: what is read from it cannot change any more.
   // Throws CommError where a process can still write to it.
   static SharedMemory open_sealed(const std::string& handle);
-  // Maps an inherited descriptor, whose ownership passes to the result. Throws DeviceError.
+  // Maps an inherited descriptor or a file, whose ownership passes to the result; read-only where
+  // it was opened so. Throws DeviceError.
   static SharedMemory adopt(int fd);
 
   SharedMemory(SharedMemory&& other) noexcept;

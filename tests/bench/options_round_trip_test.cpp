@@ -87,6 +87,7 @@ Options unusual() {
   options.dataset_mean = PerChannel{{-1, 0, 0}};
   options.dataset_std = PerChannel{{0.7}};
   options.augment = true;
+  options.crop = 65;
   return options;
 }
 

@@ -74,11 +74,12 @@ TEST_F(ProgramData, IsSyntheticAndSaysSoWhereNoKnownDataSetFits) {
   configure("tiny.json", nullptr);
   const auto result = program.run(small_run("single,dp,ddp,ps", {"--gpus=2"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out,
-              AllOf(HasSubstr("data set: synthetic, because none of mnist, fashion-mnist, "
-                              "cifar10 fits tiny, which takes [3, 20, 24] and has 300 outputs"),
-                    HasSubstr("data: synthetic images of [3, 20, 24] in 300 classes, 60000 to "
-                              "train and 10000 to test (seed 1)")));
+  EXPECT_THAT(
+      result.out,
+      AllOf(HasSubstr("data set: synthetic, because none of mnist, fashion-mnist, "
+                      "cifar10, voc2012 fits tiny, which takes [3, 20, 24] and has 300 outputs"),
+            HasSubstr("data: synthetic images of [3, 20, 24] in 300 classes, 60000 to "
+                      "train and 10000 to test (seed 1)")));
   const json report = program.report();
   EXPECT_EQ(report["config"]["dataset"]["name"], "synthetic");
   ASSERT_EQ(report["runs"].size(), 4U);

@@ -152,9 +152,10 @@ TEST_F(DescribedLoss, OfMapsNeedsADataSetWithMaps) {
       {{"name", "mnist"}, {"on_missing", "synthesize"}});
   const auto result = program.run(small_run("single"));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("/output: the network gives logits of [10, 26, 26]"),
-                                HasSubstr("mnist has one label an image"),
-                                HasSubstr("end with a linear layer")));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("/output: the network gives logits of [10, 26, 26]"),
+                    HasSubstr("676 predictions an image, but mnist has 1 label an image"),
+                    HasSubstr("the data set synthetic")));
 }
 
 TEST_F(DescribedLoss, OfMapsRefusesImagesThatMove) {

@@ -43,6 +43,7 @@ TEST(FuzzCorpus, OfReportsIsReadOrRefused) { run_corpus("report", report_entry);
 TEST(FuzzCorpus, OfConfigurationsIsReadOrRefused) { run_corpus("config", config_entry); }
 TEST(FuzzCorpus, OfNetworksIsReadOrRefused) { run_corpus("network", network_entry); }
 TEST(FuzzCorpus, OfTheStoreIsAnsweredOrRefused) { run_corpus("store", store_entry); }
+TEST(FuzzCorpus, OfImagesIsDecodedOrRefused) { run_corpus("image", image_entry); }
 
 }  // namespace
 }  // namespace ddpbench::fuzz

@@ -27,4 +27,8 @@ bool network_entry(const std::string& input);
 // success, and none ended the connection.
 bool store_entry(const std::string& input);
 
+// Decodes an image file as a photograph and as a map of labels, or refuses it with a ConfigError
+// that names the file. Returns whether it was one of them.
+bool image_entry(const std::string& input);
+
 }  // namespace ddpbench::fuzz

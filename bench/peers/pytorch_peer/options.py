@@ -27,6 +27,7 @@ REFUSED = {"runs": "this peer makes no list of runs; give it the options of each
            "until_miou": "this peer judges no maps",
            "comm_hook": "this peer averages gradients as they are",
            "emulate_link": "this peer emulates no link",
+           "dataset/crop": "this peer reads no images",
            **dict.fromkeys(("accumulation_steps", "accumulation_sync"),
                            "this peer updates after every pass"),
            **dict.fromkeys(("sync_every", "outer_lr", "outer_momentum"),

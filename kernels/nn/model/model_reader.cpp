@@ -331,7 +331,7 @@ void expect_equal_logits(const ModelSpec& model, const std::vector<AuxiliaryEntr
 
 }  // namespace
 
-ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
+ModelSpec parse_model(const std::string& json_text, const std::string& origin, std::int64_t side) {
   constexpr std::array kKeys = {"$schema"sv, "name"sv, "input"sv, "blocks"sv,   "layers"sv,
                                 "output"sv,  "init"sv, "loss"sv,  "auxiliary"sv};
   const nlohmann::json document = parse_json(json_text, origin, {.most_bytes = kLargestModel});
@@ -342,6 +342,7 @@ ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
   ModelSpec model;
   model.name = root.at("name").string("name");
   model.input_shape = read_input_shape(root.at("input"));
+  if (side > 0) model.input_shape[1] = model.input_shape[2] = side;
   Network network{read_layers(root)};
   if (root.has("init")) set_inits(root.at("init"), network);
   resolve_inputs(network);
@@ -360,8 +361,8 @@ ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
   return model;
 }
 
-ModelSpec load_model_file(const std::string& path) {
-  return parse_model(read_file(path, {.what = "model ", .most_bytes = kLargestModel}), path);
+ModelSpec load_model_file(const std::string& path, std::int64_t side) {
+  return parse_model(read_file(path, {.what = "model ", .most_bytes = kLargestModel}), path, side);
 }
 
 }  // namespace ddpbench::nn
