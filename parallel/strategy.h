@@ -90,9 +90,9 @@ struct StrategyConfig {
   }
   // ps: how often a server receives gradients in a step.
   std::uint32_t server_rounds() const {
-  bool is_verified = false;  // fetch_gradients() is called, which may take memory
     return serves_one_by_one() ? static_cast<std::uint32_t>(replicas) : 1;
   }
+  bool is_verified = false;  // fetch_gradients() is called, which may take memory
   PlantedFaults faults;
 };
 

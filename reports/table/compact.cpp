@@ -181,7 +181,8 @@ TextTable slim_table(std::span<const RunRow> rows, const std::set<const Run*>& e
     if (is_bare(run))
       table.instead.back() =
           fmt::format("{} {}", to_string(run.status), footnotes.mark(status_note(run)));
-  if (std::ranges::count(table.columns.back().cells, "") == std::ssize(rows))
+  }
+  if (std::ranges::count(table.columns.back().cells, "") == std::ssize(rows)) {
     table.columns.pop_back();  // no row has marks
   }
   return table;
