@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CommHook: how the buckets of an all-reduce are encoded while they travel (kernels/ops/encoding.h;
-// docs/algorithms.md has the bytes). Gradients are divided by the number of ranks before. Casts are
-// all-reduced in their type. All else is gathered, and each rank adds up the same bits in the same
-// order. There a rank keeps what it did not send and adds it in the next step (error feedback:
-// Seide et al., Interspeech 2014).
+// CommHook: how the buckets of an all-reduce are encoded while they travel (docs/algorithms.md has
+// the bytes). Most hooks encode a bucket as it lies in memory (kernels/ops/encoding.h); that of
+// power_sgd.cpp approximates the matrices in it, and sends twice.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,7 +16,8 @@
 
 namespace ddpbench {
 
-// What a value of --comm-hook names; nothing for "none". Throws ConfigError.
+// What a value of --comm-hook encodes a bucket by; nothing for "none" and "powersgd:R". Throws
+// ConfigError.
 std::optional<ops::Encoding> encoding_of(const std::string& hook);
 
 // Whether it gathers the ranks' encodings, rather than all-reduces them.
@@ -26,39 +26,48 @@ inline bool gathers(const std::string& hook) {
   return encoding && !encoding->is_cast();
 }
 
+// Whether it sends a selection of the gradients, to which accumulating passes would add nothing.
+inline bool selects(const std::string& hook) {
+  return hook.starts_with("topk:") || hook.starts_with("powersgd:");
+}
+
 class CommHook {
  public:
   // `context` outlives this.
-  CommHook(const ops::Encoding& encoding, const StrategyContext& context)
-      : encoding_(encoding), context_(context) {}
+  explicit CommHook(const StrategyContext& context) : context_(context) {}
+  virtual ~CommHook() = default;
 
-  std::vector<PlannedBuffer> planned(std::span<const Bucket> buckets);
+  virtual std::vector<PlannedBuffer> planned(const nn::ParameterPlan& parameters,
+                                             std::span<const Bucket> buckets) = 0;
   // Allocates and registers. Collective.
-  void open(std::span<const Bucket> buckets);
+  virtual void open(const nn::ParameterPlan& parameters, std::span<const Bucket> buckets) = 0;
   // Queues the encoding of bucket b's gradients behind them, and the transfer behind that.
-  comm::Work start(std::size_t b, const BufferView& gradients, const comm::CallOptions& options);
-  // Queues the mean over all ranks, once the transfer is done.
-  void decode(std::size_t b, Stream& stream, const BufferView& gradients);
-  // What a rank gives of bucket b.
-  std::size_t sent_bytes(std::size_t b) const { return places_[b].bytes; }
+  virtual comm::Work start(std::size_t b, const BufferView& gradients,
+                           const comm::CallOptions& options) = 0;
+  // For each bucket that has bytes to follow, once its transfer is done: queues a second one.
+  virtual comm::Work follow(std::size_t /*b*/, const comm::CallOptions&) { return {}; }
+  // Queues the mean over all ranks, once all transfers of the bucket are done.
+  virtual void decode(std::size_t b, Stream& stream, const BufferView& gradients) = 0;
+  // What a rank gives of bucket b in start() and in follow().
+  virtual std::size_t sent_bytes(std::size_t b) const = 0;
+  virtual std::size_t followed_bytes(std::size_t /*b*/) const { return 0; }
   // Forgets what was not sent.
-  void reset(Stream& stream);
+  virtual void reset(Stream& stream) = 0;
+
+ protected:
+  comm::Communicator& world() const { return *context_.world; }
+  Device& device() const { return *context_.devices[0]; }
+  ops::OpBackend& backend() const { return *context_.backends[0]; }
 
  private:
-  struct Place {
-    std::size_t offset, bytes, stride;  // of ranks' encodings; of a cast's only one
-    std::size_t error;                  // offset
-  };
-  comm::Communicator& world() const { return *context_.world; }
-  std::size_t parts() const {
-    return encoding_.is_cast() ? 1 : static_cast<std::size_t>(world().size());
-  }
-
-  const ops::Encoding encoding_;
   const StrategyContext& context_;
-  std::vector<Place> places_;  // [bucket]
-  Buffer encoded_, error_;
-  Registrations registered_;
 };
+
+// Null for "none". Throws ConfigError.
+std::unique_ptr<CommHook> make_comm_hook(const StrategyConfig& config,
+                                         const StrategyContext& context);
+// With approximations of rank `width`, whose start is drawn by `seed` (power_sgd.cpp).
+std::unique_ptr<CommHook> make_power_sgd(std::int64_t width, std::uint64_t seed,
+                                         const StrategyContext& context);
 
 }  // namespace ddpbench

@@ -18,15 +18,12 @@ namespace {
 class AllReduce final : public GradientExchange {
  public:
   AllReduce(const StrategyConfig& config, const StrategyContext& context)
-      : GradientExchange(config, context) {
-    const std::optional<ops::Encoding> encoding = encoding_of(config.comm_hook);
-    if (encoding) hook_.emplace(*encoding, context_);
-  }
+      : GradientExchange(config, context), hook_(make_comm_hook(config, context)) {}
 
   void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) override {
     Buffer summary;
     needs.add(planned_summary(summary));
-    if (hook_) needs.add(hook_->planned(plan_groups(parameters)));
+    if (hook_) needs.add(hook_->planned(parameters, plan_groups(parameters)));
   }
 
   // A hook decodes a bucket while the next ones are on their way.
@@ -34,8 +31,14 @@ class AllReduce final : public GradientExchange {
     if (!hook_) return wait_for_started(Phase::comm_wait);
     const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());
     for (std::size_t b = 0; b < buckets().size(); ++b) {
+      if (followed_bytes(b) == 0) continue;
+      started(b).wait(replica_->stream());
+      followed_[b] = hook_->follow(b, call_options(b, started_count() + b));
+    }
+    for (std::size_t b = 0; b < buckets().size(); ++b) {
       if (is_missing(b)) continue;
       started(b).wait(replica_->stream());
+      followed_[b].wait(replica_->stream());
       hook_->decode(b, replica_->stream(), gradients_of(b));
     }
   }
@@ -53,7 +56,7 @@ class AllReduce final : public GradientExchange {
   std::vector<Bucket> open() override {
     std::vector<Bucket> buckets = plan_groups(replica_->graph().plan());
     agree_on(buckets);
-    if (hook_) hook_->open(buckets);
+    if (hook_) hook_->open(replica_->graph().plan(), buckets);
     if (!hook_) registered_.add(world(), replica_->graph().gradients());
     return buckets;
   }
@@ -66,9 +69,12 @@ class AllReduce final : public GradientExchange {
   std::size_t sent_bytes(std::size_t b) const override {
     return hook_ ? hook_->sent_bytes(b) : GradientExchange::sent_bytes(b);
   }
+  std::size_t followed_bytes(std::size_t b) const override {
+    return hook_ && !is_missing(b) ? hook_->followed_bytes(b) : 0;
+  }
 
   Registrations registered_;
-  std::optional<CommHook> hook_;
+  std::unique_ptr<CommHook> hook_;  // null: none
 };
 
 class ReadyTimes final : public GradientExchange {
@@ -136,6 +142,7 @@ void GradientExchange::connect(Replica& replica) {
   pass_ = passes() - 1;
   std::vector<Bucket> buckets = open();
   started_.resize(passes() * buckets.size());
+  followed_.resize(buckets.size());
   for (std::size_t b = 0; b < started_.size(); ++b) {
     ready_events_.push_back(replica.device().make_event());
   }
@@ -171,12 +178,14 @@ void GradientExchange::start_bucket(std::size_t b) {
   Stream& stream = replica_->stream();
   const std::size_t number = pass_ * buckets().size() + b;
   stream.record(*ready_events_[number]);
-  // The last bucket has nothing left to hide behind. It, and each without overlap, runs on this
-  // thread when that waits, which spares a hand-over to the communication thread.
+  started_[number] = start(b, call_options(b, number));
+}
+
+comm::CallOptions GradientExchange::call_options(std::size_t b, std::size_t number) const {
   const bool hidden = config_.overlap && b + 1 < buckets().size();
-  started_[number] = start(b, {.after = &stream,
-                               .start = hidden ? comm::Start::now : comm::Start::deferred,
-                               .bucket = static_cast<int>(number)});
+  return {.after = &replica_->stream(),
+          .start = hidden ? comm::Start::now : comm::Start::deferred,
+          .bucket = static_cast<int>(number)};
 }
 
 void GradientExchange::wait_for_started(Phase phase) {
@@ -198,6 +207,11 @@ void GradientExchange::report(PhaseObserver& observer) {
     const comm::WorkTimes none{.start_s = ready_s, .arrived_s = ready_s, .end_s = ready_s};
     report_transfer(observer, b, sent_bytes(bucket), ready_s,
                     context_.world == nullptr ? none : started_[b].times());
+  }
+  for (std::size_t b = 0; b < buckets().size(); ++b) {
+    if (followed_bytes(b) == 0) continue;
+    const comm::WorkTimes times = followed_[b].times();
+    report_transfer(observer, started_.size() + b, followed_bytes(b), times.start_s, times);
   }
 }
 

@@ -82,7 +82,7 @@ class GradientExchange {
   virtual void update(float grad_scale, bool stale);
   // Asked once before each step: whether it is done already without this rank, which skips it.
   virtual bool skips_step() { return false; }
-  // As Strategy::report. Buckets of further passes are numbered on.
+  // As Strategy::report. Buckets of further passes are numbered on, and then what followed.
   virtual void report(PhaseObserver& observer);
 
   // The replica's parameters were set, to those of step 0 or to others. Collective.
@@ -104,8 +104,14 @@ class GradientExchange {
   virtual std::vector<Bucket> plan_groups(const nn::ParameterPlan& parameters) const {
     return plan_buckets(parameters, config_.first_bucket_bytes, config_.bucket_cap_bytes);
   }
-  // The bytes of a bucket as they are sent.
+  // The bytes of a bucket as they are sent, and what is in followed_.
   virtual std::size_t sent_bytes(std::size_t b) const { return buckets()[b].bytes; }
+  virtual std::size_t followed_bytes(std::size_t /*b*/) const { return 0; }
+
+  // For a transfer of bucket b. The last bucket has nothing left to hide behind. It, and each
+  // without overlap, runs on this thread when that waits, which spares a hand-over to the
+  // communication thread.
+  comm::CallOptions call_options(std::size_t b, std::size_t number) const;
 
   // Throws CommError where a peer has other parameters or buckets. Collective.
   void agree_on(const std::vector<Bucket>& buckets);
@@ -124,7 +130,8 @@ class GradientExchange {
 
   const StrategyConfig& config_;
   const StrategyContext& context_;
-  Replica* replica_ = nullptr;  // from connect() on
+  Replica* replica_ = nullptr;        // from connect() on
+  std::vector<comm::Work> followed_;  // [bucket], after the step's passes
 
  private:
   void start_bucket(std::size_t b);

@@ -101,10 +101,9 @@ class LocalSgd final : public GradientExchange {
   // Ends the cycle. `observer` may be null.
   void average(PhaseObserver* observer) {
     steps_ = 0;
-    // An update at rate 1 is a difference.
     if (has_outer()) {
       const ScopedPhase phase(observer, Phase::optimizer, replica_->stream());
-      apply(weights(), anchor_.view(), 1, {.lr = 1, .momentum = 0}, nullptr);
+      add(*context_.backends[0], replica_->stream(), weights(), -1, anchor_.data());
     }
     {
       const ScopedPhase phase(observer, Phase::comm_wait, replica_->stream());
@@ -120,19 +119,14 @@ class LocalSgd final : public GradientExchange {
     }
     if (!has_outer()) return;
     const ScopedPhase phase(observer, Phase::optimizer, replica_->stream());
-    apply(anchor_.view(), weights(), -1, outer(), velocity_.data());
-    replica_->device().copy(replica_->stream(), weights(), anchor_.view());
-  }
-
-  void apply(const BufferView& weights, const BufferView& gradients, float grad_scale,
-             const ops::OptimizerOptions& options, std::byte* state) {
     context_.backends[0]->update(replica_->stream(),
-                                 {.weights = reinterpret_cast<float*>(weights.data),
-                                  .gradients = reinterpret_cast<const float*>(gradients.data),
-                                  .state = state,
-                                  .count = weights.bytes / sizeof(float),
-                                  .grad_scale = grad_scale,
-                                  .options = options});
+                                 {.weights = reinterpret_cast<float*>(anchor_.data()),
+                                  .gradients = reinterpret_cast<const float*>(weights().data),
+                                  .state = velocity_.data(),
+                                  .count = weights().bytes / sizeof(float),
+                                  .grad_scale = -1,
+                                  .options = outer()});
+    replica_->device().copy(replica_->stream(), weights(), anchor_.view());
   }
 
   int steps_ = 0;                     // since the replicas were equal

@@ -68,19 +68,9 @@ class Sharded : public GradientExchange {
     const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());
     for (std::size_t b = 0; b < buckets().size(); ++b) {
       const BufferView all = whole(replica_->graph().weights().view(), b);
-      gathered_[b] = gather(b, part_of(b, all), all, static_cast<int>(started_count() + b));
+      followed_[b] = gather(b, part_of(b, all), all, static_cast<int>(started_count() + b));
     }
-    for (const comm::Work& work : gathered_) work.wait(replica_->stream());
-  }
-
-  // Tells the buckets of gradients, then those of weights, numbered on.
-  void report(PhaseObserver& observer) override {
-    GradientExchange::report(observer);
-    for (std::size_t b = 0; b < buckets().size(); ++b) {
-      if (!is_divided(b)) continue;
-      const comm::WorkTimes times = gathered_[b].times();
-      report_transfer(observer, started_count() + b, buckets()[b].bytes, times.start_s, times);
-    }
+    for (const comm::Work& work : followed_) work.wait(replica_->stream());
   }
 
   void parameters_set(bool to_step_0) override {
@@ -132,6 +122,11 @@ class Sharded : public GradientExchange {
     return world().reduce_scatter(all, flat_elements(to), comm::ReduceOp::average, options);
   }
 
+  // Of weights.
+  std::size_t followed_bytes(std::size_t b) const override {
+    return is_divided(b) ? buckets()[b].bytes : 0;
+  }
+
   // Brings every rank's part of a bucket to all; nothing where all have it.
   comm::Work gather(std::size_t b, const BufferView& part, const BufferView& all, int bucket) {
     if (!is_divided(b)) return {};
@@ -169,7 +164,6 @@ class Sharded : public GradientExchange {
     agree_on(buckets);
     registered_.add(world(), graph.gradients());
     registered_.add(world(), graph.weights());
-    gathered_.resize(buckets.size());
     return buckets;
   }
 
@@ -214,9 +208,8 @@ class Sharded : public GradientExchange {
     }
   }
 
-  std::size_t owned_ = 0;             // elements that this rank updates
-  Buffer state_;                      // of their optimizer
-  std::vector<comm::Work> gathered_;  // [bucket], weights
+  std::size_t owned_ = 0;  // elements that this rank updates
+  Buffer state_;           // of their optimizer
   Registrations registered_;
 };
 
@@ -389,13 +382,7 @@ class ShardedGradients final : public Sharded {
       if (!is_divided(b)) replica_->device().copy(replica_->stream(), to, from);
       return;
     }
-    // An update at rate 1 by the negative is a sum.
-    context_.backends[0]->update(replica_->stream(),
-                                 {.weights = reinterpret_cast<float*>(to.data),
-                                  .gradients = reinterpret_cast<const float*>(from.data),
-                                  .count = to.bytes / sizeof(float),
-                                  .grad_scale = -1,
-                                  .options = {.lr = 1, .momentum = 0}});
+    add(*context_.backends[0], replica_->stream(), to, 1, from.data);
   }
 
   std::vector<Slot> slots_;  // [bucket]

@@ -44,6 +44,16 @@ inline void update(Replica& replica, PhaseObserver* observer, float grad_scale =
   replica.update(grad_scale);
 }
 
+// Queues to += factor * from, for fp32 elements.
+inline void add(ops::OpBackend& backend, Stream& stream, const BufferView& to, float factor,
+                const void* from) {
+  backend.update(stream, {.weights = reinterpret_cast<float*>(to.data),
+                          .gradients = static_cast<const float*>(from),
+                          .count = to.bytes / sizeof(float),
+                          .grad_scale = -factor,
+                          .options = {.lr = 1, .momentum = 0}});
+}
+
 // A contiguous range of the flat buffer (alignment gaps included). It is complete when all
 // parameters before end_parameter are ready.
 struct Bucket {

@@ -200,8 +200,8 @@ Definitions strategy_options() {
        "report says which it was. nccl, gloo and mpi run their own and take auto only."},
       {"comm-hook", kPerRun | kPlannedByFit | kBare, "HOOK,...", &Options::comm_hooks, anything(),
        "ddp: how gradients travel. bf16, fp16: in that type. int8: as bytes with a scale for each "
-       "256. topk:P: the largest P percent. What int8 and topk do not send is added in the next "
-       "step. Such runs are approximate."},
+       "256. topk:P: the largest P percent. powersgd:R: matrices as products of rank R. What the "
+       "last three do not send is added in the next step. Such runs are approximate."},
       {"devices-per-process", kPerRun | kPlannedByFit | kBare, "K,...",
        &Options::devices_per_process, between(1, kMostDevices),
        "ddp, zero1, zero2, localsgd: how many devices each process drives, with a thread and a "

@@ -17,6 +17,7 @@
 #include "base/math.h"
 #include "bench/rank/rank_main.h"
 #include "kernels/runtime/shared_memory.h"
+#include "parallel/comm_hook.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {
@@ -185,8 +186,10 @@ launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec
   // shard per server.
   std::size_t buckets =
       std::max(2 * model.layers.size(), 2 * static_cast<std::size_t>(job.cell.servers));
-  // Behind them sharded state has a tail, and gathers each.
-  if (strategy_traits(job.cell.strategy).shards_state) buckets = 2 * (buckets + 1);
+  // Behind them sharded state has a tail, and gathers each. A hook may send each twice.
+  const bool sends_twice =
+      strategy_traits(job.cell.strategy).shards_state || selects(job.cell.comm_hook);
+  if (sends_twice) buckets = 2 * (buckets + 1);
   const auto passes = static_cast<std::size_t>(job.cell.accumulation_steps);
   layout.bucket_capacity = job.options.observe ? layout.step_capacity * buckets * passes : 0;
   std::size_t replicas = 1;  // the most that one rank has

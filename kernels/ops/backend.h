@@ -61,6 +61,7 @@ class OpBackend {
                     std::size_t count) = 0;
   virtual void encode(Stream& stream, const EncodeArgs& args) = 0;
   virtual void decode(Stream& stream, const DecodeArgs& args) = 0;
+  virtual void orthonormalize(Stream& stream, const OrthonormalArgs& args) = 0;
   // Throws ConfigError unless shape and normalisation are valid. Indices are not checked.
   virtual void gather(Stream& stream, const GatherArgs& args) = 0;
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cfloat>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -59,6 +60,34 @@ struct DecodeArgs {
   std::size_t parts = 1, stride = 0;
   float* out = nullptr;
   std::size_t count = 0;
+};
+
+// Makes the columns of matrix [rows, width] orthonormal, by modified Gram-Schmidt. One of zeros, as
+// of a gradient that is zero, becomes another one. All pointers are to device memory.
+struct OrthonormalArgs {
+  float* matrix = nullptr;
+  std::size_t rows = 0, width = 0;
+  double* sums = nullptr;  // room for `width`
+
+  // The first pass leaves but rounding of a column that depends on others; the second sorts it out.
+  static constexpr int kPasses = 2;
+  // In a pass, for each column: this for each `other` from it on, then take_out() for each row.
+  DDPBENCH_RUN void sum_products(std::size_t column, std::size_t other) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < rows * width; i += width)
+      sum += static_cast<double>(matrix[i + column]) * static_cast<double>(matrix[i + other]);
+    sums[other] = sum;
+  }
+  // Gives the column length 1, and takes its direction out of those to its right.
+  DDPBENCH_RUN void take_out(std::size_t column, std::size_t row) const {
+    float* const values = matrix + row * width;
+    const bool is_zero = sums[column] == 0;
+    const double inverse = is_zero ? 0 : 1 / sqrt(sums[column]);
+    const auto unit = static_cast<float>(values[column] * inverse);
+    for (std::size_t j = column + 1; j < width; ++j)
+      values[j] -= unit * static_cast<float>(sums[j] * inverse);
+    values[column] = is_zero && row == column ? 1 : unit;
+  }
 };
 
 // Orders as magnitudes do, with NaN above all.

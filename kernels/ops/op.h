@@ -243,6 +243,9 @@ struct LinearDesc {
   bool bias = true;
   bool fuse_relu = false;
   bool needs_grad_input = true;
+  // In fp32, whatever type the backend's activations have, and untuned: equal devices compute equal
+  // bits.
+  bool is_plain = false;
 };
 
 struct ActivationDesc {

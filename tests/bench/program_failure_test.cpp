@@ -66,7 +66,7 @@ TEST_P(RankFailure, AKilledRankIsNamedWithItsSignalAndStep) {
 TEST(RankFailureInAHook, IsNamedAsWithout) {
   Program program;
   program.write("lenet.json", kFailingConfig);
-  for (const char* hook : {"bf16", "int8", "topk:1"}) {
+  for (const char* hook : {"bf16", "topk:1", "powersgd:1"}) {
     const auto result = program.run(small_run(
         "ddp", {"--inject=kill:rank=1,step=5", "--force", std::string("--comm-hook=") + hook}));
     EXPECT_EQ(result.exit_code, 4) << result.err;

@@ -141,7 +141,7 @@ TEST_F(VerifiedProgram, OfLocalSgdIsToldFromOneWithAFault) {
 TEST_F(VerifiedProgram, OfHooksAndAveragesStillWantsEqualReplicas) {
   for (const auto& [strategy, option] :
        {std::pair("ddp", "--comm-hook=bf16"), std::pair("ddp", "--comm-hook=int8"),
-        std::pair("localsgd", "--sync-every=2")}) {
+        std::pair("ddp", "--comm-hook=powersgd:2"), std::pair("localsgd", "--sync-every=2")}) {
     const auto result =
         program.run(small_run(strategy, {option, "--inject=missing_bucket:bucket=0", "--force"}));
     EXPECT_EQ(result.exit_code, 5) << option << result.err;
@@ -229,14 +229,14 @@ TEST_F(VerifiedProgram, OfBackupWorkersDropsWhatASlowWorkerPushes) {
 
 // With `none` it is ddp of today; else the report says how far it goes.
 TEST_F(VerifiedProgram, OfAHookIsApproximateAndTellsItsDivergence) {
-  const auto result = program.run(small_run("ddp", {"--comm-hook=none,fp16,topk:10"}));
+  const auto result = program.run(small_run("ddp", {"--comm-hook=none,fp16,topk:10,powersgd:2"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json runs = program.report()["runs"];
-  ASSERT_EQ(runs.size(), 3u);
+  ASSERT_EQ(runs.size(), 4u);
   EXPECT_EQ(runs[0]["verification"]["status"], "passed");
   EXPECT_FALSE(runs[0]["strategy_options"].contains("comm_hook"));
   const auto divergence = [&](int run) { return double(runs[run]["verification"]["divergence"]); };
-  for (const int run : {1, 2}) EXPECT_EQ(runs[run]["verification"]["status"], "not_applicable");
+  for (const int run : {1, 2, 3}) EXPECT_EQ(runs[run]["verification"]["status"], "not_applicable");
   EXPECT_EQ(runs[1]["strategy_options"]["comm_hook"], "fp16");
   EXPECT_GT(divergence(1), 1e-6);
   EXPECT_LT(divergence(1), 0.01);
@@ -244,6 +244,10 @@ TEST_F(VerifiedProgram, OfAHookIsApproximateAndTellsItsDivergence) {
   EXPECT_FALSE(runs[2]["strategy_options"].contains("all_reduce"));
   EXPECT_GT(divergence(2), 10 * divergence(1));
   EXPECT_LT(divergence(2), 1);
+  EXPECT_EQ(runs[3]["strategy_options"]["comm_hook"], "powersgd:2");
+  EXPECT_TRUE(runs[3]["strategy_options"].contains("all_reduce"));
+  EXPECT_GT(divergence(3), 10 * divergence(1));
+  EXPECT_LT(divergence(3), 1);
 }
 
 TEST_F(VerifiedProgram, OfSeveralPassesIsToldFromOneWithAFault) {

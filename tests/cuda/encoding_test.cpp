@@ -46,5 +46,17 @@ TEST_F(CudaEncoding, EqualsTheReference) {
     }
 }
 
+TEST_F(CudaEncoding, LeavesColumnsAtRightAngles) {
+  BackendFixture fixture = cuda_backend();
+  for (const ThinMatrix& thin : thin_matrices()) {
+    const OpMemory matrix = fixture.upload(thin.values);
+    const OpMemory sums = fixture.allocate(thin.width * sizeof(double));
+    fixture.backend().orthonormalize(
+        fixture.stream(), {reinterpret_cast<float*>(matrix.data()), thin.rows, thin.width,
+                           reinterpret_cast<double*>(sums.data())});
+    expect_orthonormal(thin, fixture.download<float>(matrix));
+  }
+}
+
 }  // namespace
 }  // namespace ddpbench::ops::testing

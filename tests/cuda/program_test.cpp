@@ -152,6 +152,21 @@ TEST_F(CudaProgram, StrategiesAgreeWithEveryOptimizerAlsoInRecordedSteps) {
   }
 }
 
+// Over NCCL, with the hook's work and both of its transfers in the recorded step.
+TEST_F(CudaProgram, HooksTravelInRecordedStepsAsInQueuedOnes) {
+  for (const std::string hook : {"fp16", "int8", "topk:10", "powersgd:2"}) {
+    SCOPED_TRACE(hook);
+    const auto with = [&](const std::string& graph) {
+      return run("ddp", {"--comm-hook=" + hook, "--cuda-graph=" + graph, "--deterministic",
+                         hook == "powersgd:2" ? "--precision=bf16" : "--precision=fp32"});
+    };
+    const json recorded = with("on"), queued = with("off");
+    EXPECT_EQ(recorded["backend"], "nccl");
+    EXPECT_EQ(recorded["verification"]["replicas_bit_equal"], true);
+    EXPECT_EQ(losses(recorded), losses(queued));
+  }
+}
+
 TEST_F(CudaProgram, SaysWhichGraphsCannotBeListed) {
   const auto refused =
       program.run(test::small_run("single", {"--device=cuda", "--cuda-graph=auto,on"}));

@@ -201,6 +201,9 @@ class PeculiarBackend : public OpBackend {
   }
   void encode(Stream& stream, const EncodeArgs& args) override { plain_->encode(stream, args); }
   void decode(Stream& stream, const DecodeArgs& args) override { plain_->decode(stream, args); }
+  void orthonormalize(Stream& stream, const OrthonormalArgs& args) override {
+    plain_->orthonormalize(stream, args);
+  }
   void gather(Stream& stream, const GatherArgs& args) override { plain_->gather(stream, args); }
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {

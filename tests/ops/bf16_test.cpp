@@ -475,5 +475,13 @@ TEST(Bf16, IsRefusedWithTheReasonWhereTheProcessorLacksIt) {
   }
 }
 
+TEST_F(OnShapes, LinearStaysInFp32WhereThatIsWanted) {
+  BackendFixture fixture = bf16_backend();
+  const auto op = fixture.backend().make(
+      LinearDesc{.input = TensorLayout::plain({30, 20}), .out_features = 2, .is_plain = true});
+  EXPECT_EQ(op->plan().inputs[0].type, DataType::fp32);
+  EXPECT_EQ(op->plan().output.type, DataType::fp32);
+}
+
 }  // namespace
 }  // namespace ddpbench::ops::testing

@@ -57,4 +57,40 @@ inline std::vector<double> plain_roundtrip(const Encoding& encoding,
   return result;
 }
 
+// A thin matrix. One column may depend on others, another be zeros.
+struct ThinMatrix {
+  std::size_t rows, width;
+  Values values;
+};
+
+inline std::vector<ThinMatrix> thin_matrices() {
+  std::vector<ThinMatrix> all = {{3, 1, {}}, {33, 4, {}}, {300, 7, {}}, {130, 64, {}}, {33, 4, {}}};
+  for (ThinMatrix& one : all)
+    one.values = random_values(static_cast<std::int64_t>(one.rows * one.width), 1);
+  ThinMatrix& last = all.back();
+  for (std::size_t i = 0; i < last.values.size(); i += last.width) {
+    last.values[i + 2] = 0;
+    last.values[i + 3] = last.values[i] + last.values[i + 1];
+  }
+  return all;
+}
+
+// That columns have length 1 and are at right angles, and the first one's direction is as before.
+inline void expect_orthonormal(const ThinMatrix& before, const Values& after) {
+  const std::size_t width = before.width;
+  const auto product = [&](const Values& other, std::size_t a, std::size_t b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < after.size(); i += width)
+      sum += static_cast<double>(after[i + a]) * static_cast<double>(other[i + b]);
+    return sum;
+  };
+  for (std::size_t a = 0; a < width; ++a)
+    for (std::size_t b = 0; b <= a; ++b)
+      EXPECT_NEAR(product(after, a, b), a == b ? 1 : 0, 1e-5) << a << " " << b;
+  double length = 0;
+  for (std::size_t i = 0; i < after.size(); i += width)
+    length += static_cast<double>(before.values[i]) * before.values[i];
+  EXPECT_NEAR(product(before.values, 0, 0), std::sqrt(length), 1e-5 * std::sqrt(length));
+}
+
 }  // namespace ddpbench::ops::testing

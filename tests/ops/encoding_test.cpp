@@ -117,5 +117,16 @@ TEST(Encoding, LetsNoNumberPassThatIsNone) {
     }
 }
 
+TEST(Orthonormalization, LeavesColumnsAtRightAngles) {
+  for (BackendFixture& fixture : all_backends())
+    for (const ThinMatrix& thin : thin_matrices()) {
+      Values got = thin.values;
+      std::vector<double> sums(thin.width);
+      fixture.backend().orthonormalize(fixture.stream(),
+                                       {got.data(), thin.rows, thin.width, sums.data()});
+      expect_orthonormal(thin, got);
+    }
+}
+
 }  // namespace
 }  // namespace ddpbench::ops::testing

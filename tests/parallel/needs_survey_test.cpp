@@ -123,9 +123,12 @@ TEST(NeedsSurvey, FindsTheGradientsThatVerificationGathersFromShards) {
 TEST(NeedsSurvey, FindsWhatAHookEncodesAndKeeps) {
   const Surveyed plain = survey(surveyed_config("ddp", 3))[0];
   const std::size_t gradients = in(plain, MemoryCategory::gradients);
-  // Of three ranks: halves; bytes of each, and the error; the values and places of each, likewise.
-  for (const auto& [hook, share] :
-       {std::pair("bf16", 0.5), {"int8", 3 * 0.25 + 1}, {"topk:10", 3 * 0.15 + 1}}) {
+  // Of three ranks: halves; bytes of each, and the error; the values and places of each, likewise;
+  // the error of matrices, and thin factors.
+  for (const auto& [hook, share] : {std::pair("bf16", 0.5),
+                                    {"int8", 3 * 0.25 + 1},
+                                    {"topk:10", 3 * 0.15 + 1},
+                                    {"powersgd:1", 1.03}}) {
     StrategyConfig config = surveyed_config("ddp", 3);
     config.comm_hook = hook;
     const Surveyed found = survey(config)[0];

@@ -39,6 +39,7 @@ void update(Team team, const OptimizerArgs& args);
 void find_overflow(Team team, const float* gradients, std::int64_t count, LossScale* scale);
 void encode(Team team, const EncodeArgs& args);
 void decode(Team team, const DecodeArgs& args);
+void orthonormalize(const OrthonormalArgs& args);
 void softmax_cross_entropy(int threads, const CrossEntropyDesc& desc, const LossArgs& args);
 
 // Transposes between pixels with their channels together, [pixels][inner], and plain maps,

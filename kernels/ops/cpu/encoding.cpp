@@ -82,4 +82,12 @@ void decode(Team team, const DecodeArgs& args) {
            [=](std::size_t run) DDPBENCH_SIMD_BODY { decode_run(args, run); });
 }
 
+void orthonormalize(const OrthonormalArgs& args) {
+  for (std::size_t i = 0; i < args.kPasses * args.width; ++i) {
+    const std::size_t column = i % args.width;
+    for (std::size_t j = column; j < args.width; ++j) args.sum_products(column, j);
+    for (std::size_t row = 0; row < args.rows; ++row) args.take_out(column, row);
+  }
+}
+
 }  // namespace ddpbench::ops::cpu

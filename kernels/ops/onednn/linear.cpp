@@ -68,7 +68,7 @@ class Linear : public Op {
       : Op(plain_plan(desc)),
         context_(std::move(context)),
         desc_(desc),
-        type_(context_->activations) {
+        type_(desc.is_plain ? DataType::fp32 : context_->activations) {
     const std::int64_t block = desc.input.is_plain() ? 1 : channel_block(desc.input);
     plan_.inputs = {TensorLayout::plain(desc.input.shape, type_)};
     plan_.output = TensorLayout::plain(plan_.output.shape, type_);

@@ -119,6 +119,7 @@ class OnednnBackend : public OpBackend {
   }
   void encode(Stream&, const EncodeArgs& args) override { cpu::encode(context_->team(), args); }
   void decode(Stream&, const DecodeArgs& args) override { cpu::decode(context_->team(), args); }
+  void orthonormalize(Stream&, const OrthonormalArgs& args) override { cpu::orthonormalize(args); }
   // The loader's own threads feed CPU devices, so this need not be fast.
   void gather(Stream&, const GatherArgs& args) override { reference::gather(args); }
 

@@ -125,6 +125,7 @@ class ReferenceBackend : public OpBackend {
 
   void encode(Stream&, const EncodeArgs& args) override { cpu::encode({}, args); }
   void decode(Stream&, const DecodeArgs& args) override { cpu::decode({}, args); }
+  void orthonormalize(Stream&, const OrthonormalArgs& args) override { cpu::orthonormalize(args); }
 
   void gather(Stream&, const GatherArgs& args) override { reference::gather(args); }
 

@@ -33,6 +33,19 @@ struct DecodeRun {
   __host__ __device__ void operator()(std::uint32_t run) const { decode_run(args, run); }
 };
 
+struct SumProducts {
+  OrthonormalArgs args;
+  std::size_t column;
+  __host__ __device__ void operator()(std::uint32_t i) const {
+    args.sum_products(column, column + i);
+  }
+};
+struct TakeOut {
+  OrthonormalArgs args;
+  std::size_t column;
+  __host__ __device__ void operator()(std::uint32_t row) const { args.take_out(column, row); }
+};
+
 template <typename AsBf16, typename AsFp16, typename ByRun, typename Args>
 cudaError_t launch(const Args& args, cudaStream_t stream) {
   const auto count = static_cast<std::uint32_t>(args.count);
@@ -49,6 +62,16 @@ cudaError_t encode(const EncodeArgs& args, cudaStream_t stream) {
 }
 cudaError_t decode(const DecodeArgs& args, cudaStream_t stream) {
   return launch<CastFrom<Bf16>, CastFrom<Fp16>, DecodeRun>(args, stream);
+}
+
+cudaError_t orthonormalize(const OrthonormalArgs& args, cudaStream_t stream) {
+  cudaError_t status = cudaSuccess;
+  for (std::size_t i = 0; i < args.kPasses * args.width && status == cudaSuccess; ++i) {
+    const std::size_t column = i % args.width;
+    for_each(static_cast<std::uint32_t>(args.width - column), stream, SumProducts{args, column});
+    status = for_each(static_cast<std::uint32_t>(args.rows), stream, TakeOut{args, column});
+  }
+  return status;
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -36,6 +36,8 @@ cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint3
 // A cast takes a thread an element, and other encodings one a run (encoding.h).
 cudaError_t encode(const EncodeArgs& args, cudaStream_t stream);
 cudaError_t decode(const DecodeArgs& args, cudaStream_t stream);
+// Two launches a column and pass: with a thread a column, then a row.
+cudaError_t orthonormalize(const OrthonormalArgs& args, cudaStream_t stream);
 
 // Gathers a batch from the samples of a data set in device memory. It reads 1 byte and writes 4
 // bytes an element; bound by memory bandwidth.

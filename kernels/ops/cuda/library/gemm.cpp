@@ -166,7 +166,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> Gemm::candidates(const GemmDesc& de
 // In a deterministic run no measurement decides: its result may differ from day to day.
 std::size_t Gemm::tune(const GemmDesc& desc,
                        const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
-  if (candidates.size() == 1 || context_.options.deterministic) return 0;
+  if (candidates.size() == 1 || context_.options.deterministic || !desc.is_tuned) return 0;
   const auto place_of = [&](const AlgorithmChoice& choice) {
     const auto found = std::ranges::find(candidates, choice, choice_of);
     return static_cast<std::size_t>(found - candidates.begin());

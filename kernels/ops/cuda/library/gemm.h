@@ -37,6 +37,7 @@ struct GemmDesc {
   bool transpose_a = false, transpose_b = false;
   DataType input = DataType::fp32, output = DataType::fp32;
   Epilogue epilogue = Epilogue::none;
+  bool is_tuned = true;  // false: the heuristic's first algorithm
 };
 
 class Gemm {

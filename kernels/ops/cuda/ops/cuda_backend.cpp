@@ -63,6 +63,9 @@ class CudaBackend final : public OpBackend {
   void decode(Stream& stream, const DecodeArgs& args) override {
     check(cuda::decode(args, native_stream(stream)), "encoding", "decode");
   }
+  void orthonormalize(Stream& stream, const OrthonormalArgs& args) override {
+    check(cuda::orthonormalize(args, native_stream(stream)), "encoding", "orthonormalize");
+  }
 
   void gather(Stream& stream, const GatherArgs& args) override {
     check_gather(args);

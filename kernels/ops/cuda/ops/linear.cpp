@@ -37,7 +37,7 @@ class Linear final : public Op {
         context_(std::move(context)),
         desc_(desc),
         where_(std::move(where)),
-        type_(context_->activation_type()) {
+        type_(desc.is_plain ? DataType::fp32 : context_->activation_type()) {
     const std::int64_t batch = desc.input.shape[0], in = plan_.parameters[0].shape[1];
     rows_ = element_index(batch, where_);
     columns_ = element_index(desc.out_features, where_);
@@ -98,7 +98,8 @@ class Linear final : public Op {
                            .transpose_a = true,
                            .input = type_,
                            .output = type_,
-                           .epilogue = forward_epilogue(desc_)};
+                           .epilogue = forward_epilogue(desc_),
+                           .is_tuned = !desc_.is_plain};
     forward_.emplace(*context_, forward, where_);
     // dw^T [in, out] = x^T [in, batch] dy [batch, out]
     GemmDesc weight{.m = in,
@@ -106,7 +107,8 @@ class Linear final : public Op {
                     .k = batch,
                     .transpose_b = true,
                     .input = type_,
-                    .output = DataType::fp32};
+                    .output = DataType::fp32,
+                    .is_tuned = !desc_.is_plain};
     backward_weight_.emplace(*context_, weight, where_);
     // The epilogue sums in an undocumented order.
     if (desc_.bias && !desc_.fuse_relu && type_ == DataType::fp32 &&
@@ -116,7 +118,8 @@ class Linear final : public Op {
     }
     // dx^T [in, batch] = w^T [in, out] dy^T [out, batch]
     if (!desc_.needs_grad_input) return;
-    const GemmDesc data{.m = in, .n = batch, .k = out, .input = type_, .output = type_};
+    GemmDesc data{.m = in, .n = batch, .k = out, .input = type_, .output = type_};
+    data.is_tuned = !desc_.is_plain;
     backward_data_.emplace(*context_, data, where_);
   }
 
