@@ -37,7 +37,7 @@ bool all_reduces_gradients(const RunCell& cell) {
   return has_buckets(cell) && strategy_traits(cell.strategy).all_reduces_gradients();
 }
 bool accumulates_buckets(const RunCell& cell) {
-  return all_reduces_gradients(cell) && cell.accumulation_steps > 1;
+  return all_reduces_gradients(cell) && cell.accumulation_steps > 1 && !selects(cell.comm_hook);
 }
 bool averages_weights(const RunCell& cell) {
   return has_buckets(cell) && strategy_traits(cell.strategy).averages_weights;
@@ -98,11 +98,12 @@ SweepAxis axis(const char* option, const char* setting, Heeded heeded,
 // The axis of what only some strategies do: others have the default, whatever is listed.
 template <auto kList, auto kValue>
 SweepAxis special_axis(const char* option, const char* setting, Heeded heeded,
-                       const char* needs = "") {
+                       const char* needs = "", Heeded where = has_servers) {
   const auto take_default = [](RunCell& cell, const Options&) { cell.*kValue = RunCell{}.*kValue; };
   SweepAxis made = axis<kList, kValue>(option, setting, heeded, take_default);
   made.refuses_alone = true;
   made.needs = needs;
+  made.where = where;
   return made;
 }
 
@@ -128,7 +129,8 @@ std::vector<SweepAxis> make_axes() {
       special_axis<&O::comm_hooks, &C::comm_hook>("comm-hook", "comm_hook", all_reduces_gradients),
       axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", all_reduces),
       special_axis<&O::accumulation_syncs, &C::accumulation_sync>(
-          "accumulation-sync", "accumulation_sync", accumulates_buckets),
+          "accumulation-sync", "accumulation_sync", accumulates_buckets,
+          " does not go with --comm-hook=topk:P or powersgd:R", all_reduces_gradients),
       special_axis<&O::sync_every, &C::sync_every>("sync-every", "sync_every", averages_weights),
       special_axis<&O::outer_lrs, &C::outer_lr>("outer-lr", "outer_lr", averages_weights),
       special_axis<&O::outer_momenta, &C::outer_momentum>("outer-momentum", "outer_momentum",
@@ -293,7 +295,7 @@ void check_axes(const Options& options) {
   }
   for (const SweepAxis& axis : sweep_axes()) {
     if (!axis.refuses_alone || std::ranges::any_of(cells, axis.heeded)) continue;
-    const bool lacks = !axis.needs.empty() && std::ranges::any_of(cells, has_servers);
+    const bool lacks = !axis.needs.empty() && std::ranges::any_of(cells, axis.where);
     for (const Options& entry : entries) {
       for (std::size_t i = 0; i < axis.listed(entry); ++i) {
         RunCell cell;

@@ -65,7 +65,8 @@ struct SweepAxis {
   std::string (*text)(const RunCell&);  // the value
   // A value that is not the default and that no strategy uses is refused (check_axes).
   bool refuses_alone = false;
-  std::string needs;  // beside a strategy with servers; in words
+  std::string needs;                // in words, beside a cell of this kind:
+  bool (*where)(const RunCell&){};  // null without
 };
 // In the order in which they multiply: the last axis varies fastest.
 std::span<const SweepAxis> sweep_axes();

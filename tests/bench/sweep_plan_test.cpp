@@ -136,6 +136,18 @@ TEST(Matrix, RefusesAValueOfASpecialOptionThatNoRunUses) {
                         "--accumulation-sync=every"}),
             "");
   EXPECT_EQ(refusal_of({"--strategy=zero1", "--gpus=2", "--accumulation-sync=last"}), "");
+  for (const std::string hook : {"topk:1", "powersgd:2"}) {
+    const std::vector<std::string> every = {"--strategy=single,ddp", "--gpus=2",
+                                            "--accumulation-steps=2", "--accumulation-sync=every"};
+    std::vector<std::string> refused = every, listed = every;
+    refused.push_back("--comm-hook=" + hook);
+    listed.push_back("--comm-hook=int8," + hook);
+    EXPECT_EQ(refusal_of(refused),
+              "--accumulation-sync=every does not go with --comm-hook=topk:P or powersgd:R");
+    EXPECT_EQ(refusal_of(listed), "");
+    EXPECT_THAT(titles(listed), ElementsAre("single on 1 device", "ddp on 2 devices, hook int8",
+                                            "ddp on 2 devices, hook " + hook));
+  }
   EXPECT_EQ(refusal_of({"--strategy=ps,dp", "--gpus=2", "--comm-hook=none,fp16"}),
             "--comm-hook=fp16: no run of --strategy=dp,ps has a use for it");
   EXPECT_EQ(refusal_of({"--strategy=ddp", "--gpus=2", "--ps-mode=async"}),
