@@ -29,16 +29,17 @@ class AllReduce final : public GradientExchange {
   // A hook decodes a bucket while the next ones are on their way.
   void finish(bool) override {
     if (!hook_) return wait_for_started(Phase::comm_wait);
-    const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());
     for (std::size_t b = 0; b < buckets().size(); ++b) {
       if (followed_bytes(b) == 0) continue;
-      started(b).wait(replica_->stream());
+      wait_for(started(b));
+      const ScopedPhase phase(context_.observer, Phase::encode, replica_->stream());
       followed_[b] = hook_->follow(b, call_options(b, started_count() + b));
     }
     for (std::size_t b = 0; b < buckets().size(); ++b) {
       if (is_missing(b)) continue;
-      started(b).wait(replica_->stream());
-      followed_[b].wait(replica_->stream());
+      wait_for(started(b));
+      wait_for(followed_[b]);
+      const ScopedPhase phase(context_.observer, Phase::encode, replica_->stream());
       hook_->decode(b, replica_->stream(), gradients_of(b));
     }
   }
@@ -48,6 +49,11 @@ class AllReduce final : public GradientExchange {
   }
 
  private:
+  void wait_for(const comm::Work& work) {
+    const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());
+    work.wait(replica_->stream());
+  }
+
   BufferView gradients_of(std::size_t b) const {
     const Bucket& bucket = buckets()[b];
     return replica_->graph().gradients().view().slice(bucket.offset_bytes, bucket.bytes);
@@ -63,7 +69,10 @@ class AllReduce final : public GradientExchange {
 
   comm::Work start(std::size_t b, const comm::CallOptions& options) override {
     if (is_missing(b)) return {};
-    if (hook_) return hook_->start(b, gradients_of(b), options);
+    if (hook_) {
+      const ScopedPhase phase(context_.observer, Phase::encode, replica_->stream());
+      return hook_->start(b, gradients_of(b), options);
+    }
     return world().all_reduce(flat_elements(gradients_of(b)), comm::ReduceOp::average, options);
   }
   std::size_t sent_bytes(std::size_t b) const override {

@@ -177,7 +177,7 @@ void StepRecorder::sum_up(launch::StepRecord& record) {
       for (std::size_t k = i + 1; k < phases_[0].size(); ++k) {
         const PhaseInterval& within = phases_[0][k];
         if (within.begin_s >= mark.end_s) break;
-        if (within.phase != Phase::comm_wait) continue;
+        if (within.phase != Phase::comm_wait && within.phase != Phase::encode) continue;
         intervals.compute.push_back({from_s, within.begin_s});
         from_s = within.end_s;
       }

@@ -27,9 +27,7 @@ constexpr std::uint32_t kMostReplicas = 1024;
 int thread_of(Phase phase) {
   if (phase == Phase::data_wait) return kInput;
   if (phase == Phase::sync_batch_norm) return kStatistics;
-  const bool moves_data = phase == Phase::scatter || phase == Phase::replicate ||
-                          phase == Phase::gather || phase == Phase::reduce;
-  return moves_data ? kCommunication : kCompute;
+  return is_transfer(phase) ? kCommunication : kCompute;
 }
 
 // The records of one replica, and what the trace needs to place them. Steps are those of its

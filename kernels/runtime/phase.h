@@ -32,13 +32,15 @@ enum class Phase : std::uint8_t {
   optimizer,  // update of the parameters
   // Within forward and backward, often: statistics of batch norm exchanged between the replicas.
   sync_batch_norm,
+  encode,  // ddp with a hook: gradients are encoded, within backward, or decoded
 };
-inline constexpr std::size_t kPhaseCount = 13;
+inline constexpr std::size_t kPhaseCount = 14;
 // "none" for a number that is no phase, which a rank between two phases has.
 constexpr std::string_view to_string(Phase phase) {
   constexpr std::array<std::string_view, kPhaseCount> kNames = {
-      "data_wait", "scatter",   "replicate", "forward", "gather",    "loss",           "backward",
-      "reduce",    "comm_wait", "push",      "pull",    "optimizer", "sync_batch_norm"};
+      "data_wait", "scatter",   "replicate",       "forward",   "gather",
+      "loss",      "backward",  "reduce",          "comm_wait", "push",
+      "pull",      "optimizer", "sync_batch_norm", "encode"};
   const auto index = static_cast<std::size_t>(phase);
   return index < kPhaseCount ? kNames[index] : "none";
 }
@@ -58,18 +60,19 @@ struct BucketTimes {
   bool arrived_told = true;  // false: not known here; arrived_s is start_s
 };
 
-// Whether the phase is a transfer. Gradients of other strategies than dp are in buckets.
+// Whether the phase is a transfer, or a part of one. Gradients of other strategies than dp are in
+// buckets.
 constexpr bool is_transfer(Phase phase) {
   return phase == Phase::scatter || phase == Phase::replicate || phase == Phase::gather ||
-         phase == Phase::reduce;
+         phase == Phase::reduce || phase == Phase::encode;
 }
 
 class PhaseObserver {
  public:
   virtual ~PhaseObserver() = default;
   // Marks the phase on `stream`. Phases of one stream may not overlap, but sync_batch_norm lies
-  // within forward or backward, and comm_wait may lie within backward; the phases of different
-  // replicas (dp) are marked on their own streams.
+  // within forward or backward, and comm_wait and encode may lie within backward; the phases of
+  // different replicas (dp) are marked on their own streams.
   virtual void begin(Phase phase, Stream& stream) = 0;
   virtual void end(Phase phase, Stream& stream) = 0;
   virtual void bucket(const BucketTimes& times) = 0;

@@ -130,6 +130,28 @@ TEST_F(Recorder, CountsTransfersOfDataParallelAsExposedCommunication) {
   EXPECT_NEAR(step.comm_overlapped_s, 0, kRounding);
 }
 
+TEST_F(Recorder, CountsWhatHooksComputeAsExposedCommunication) {
+  auto recorder = make();
+  recorder.begin_step(0, true);
+  const double begin = device.clock_s;
+  recorder.replica().begin(Phase::backward, *stream);
+  device.pass(0.5);
+  phase(recorder, Phase::encode, 0.25);  // 0.5 .. 0.75
+  device.pass(0.25);
+  recorder.replica().end(Phase::backward, *stream);
+  phase(recorder, Phase::comm_wait, 0.5);  // 1 .. 1.5
+  phase(recorder, Phase::encode, 0.125);   // 1.5 .. 1.625
+  recorder.replica().bucket(
+      {.start_s = begin + 0.75, .arrived_s = begin + 0.75, .end_s = begin + 1.5});
+  recorder.end_step();
+  const auto& step = channels.steps(0)[0];
+  const auto length = [&](Phase phase) { return step.phase_s[static_cast<std::size_t>(phase)]; };
+  EXPECT_NEAR(length(Phase::backward), 0.75, kRounding);
+  EXPECT_NEAR(length(Phase::encode), 0.375, kRounding);
+  EXPECT_NEAR(step.comm_s, 0.25 + 0.75 + 0.125, kRounding);
+  EXPECT_NEAR(step.comm_overlapped_s, 0.25, kRounding);
+}
+
 TEST_F(Recorder, RecoversTheMedianOfNoisySteps) {
   auto recorder = make();
   std::mt19937 random(1);

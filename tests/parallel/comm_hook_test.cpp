@@ -350,10 +350,11 @@ TEST(CommHook, TakesEveryPassOfAnAccumulatedStep) {
 
 class SentBytes final : public PhaseObserver {
  public:
-  void begin(Phase, Stream&) override {}
+  void begin(Phase phase, Stream&) override { encodings += phase == Phase::encode ? 1 : 0; }
   void end(Phase, Stream&) override {}
-  void bucket(const BucketTimes& times) override { sum += times.bytes; }
+  void bucket(const BucketTimes& times) override { sum += times.bytes, ++buckets; }
   std::uint64_t sum = 0;
+  int encodings = 0, buckets = 0;
 };
 
 // What one rank gives of small_model(): each part begins at a cache line.
@@ -386,6 +387,20 @@ TEST(CommHook, TellsTheBytesOfItsBuckets) {
   EXPECT_LT(sent("topk:5"), sent("none") / 10);
   EXPECT_EQ(sent("powersgd:1"), small_model_bytes(1));
   EXPECT_EQ(sent("powersgd:3"), small_model_bytes(3));
+}
+
+TEST(CommHook, MarksWhatItComputes) {
+  const auto sent = [](const std::string& hook) {
+    SentBytes bytes;
+    run_strategy(test::small_model(), hooked(hook), {.steps = 1, .observer = &bytes});
+    return bytes;
+  };
+  const int buckets = sent("none").buckets;
+  EXPECT_EQ(sent("none").encodings, 0);
+  EXPECT_EQ(sent("fp16").encodings, 2 * buckets);
+  const SentBytes twice = sent("powersgd:1");
+  EXPECT_GT(twice.buckets, buckets);
+  EXPECT_EQ(twice.encodings, buckets + twice.buckets);
 }
 
 TEST(CommHook, IsRefusedWhereItIsUnknown) {
