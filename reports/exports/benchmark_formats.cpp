@@ -1,21 +1,16 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What services that follow benchmarks over commits read: github-action-benchmark, Bencher,
-// Prometheus and Apache Otava.
+// What services that follow benchmarks over commits read: github-action-benchmark and Prometheus.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <utility>
 
-#include "base/error.h"
 #include "reports/exports/records.h"
 #include "reports/exports/run_formats.h"
 #include "reports/metrics/metrics.h"
@@ -104,39 +99,6 @@ void append_entry(Json& entries, const std::string& name, const Field& field,
   if (!range.empty()) entry["range"] = range;
   entry["extra"] = extra_of(rows, values.size());
   entries.push_back(std::move(entry));
-}
-
-// ---- Bencher Metric Format (bencher.dev), which its adapter `json` reads ----
-
-// `latency` (ns) and `throughput` (operations a second, here samples) are measures that every
-// project of Bencher has.
-struct Measure {
-  const char* name;
-  double unit;  // of the report's figures in a unit of the measure
-  Figure (*value)(const Run&);
-  double (*middle)(std::vector<double>) = median;
-};
-
-constexpr Measure kMeasures[] = {
-    {"latency", 1e-9, [](const Run& run) { return step_figure(run, &StepStatistics::median); }},
-    {"throughput", 1, [](const Run& run) { return run.samples_per_s; }, median_rate},
-    {"peak-memory-bytes", 1, largest_memory},
-};
-
-void put_measure(Json& benchmark, const Measure& measure, const std::vector<RunRow>& rows) {
-  std::vector<double> values;
-  for (const RunRow& row : rows) {
-    const Figure figure = measure.value(*row.run);
-    if (figure.value) values.push_back(*figure.value / measure.unit);
-  }
-  if (values.empty()) return;
-  Json metric = {{"value", measure.middle(values)}};
-  const MedianSpread spread = median_spread(values);
-  if (spread.low.value && spread.high.value) {
-    metric["lower_value"] = *spread.low.value;
-    metric["upper_value"] = *spread.high.value;
-  }
-  benchmark[measure.name] = std::move(metric);
 }
 
 // ---- Prometheus' text exposition format 0.0.4 ----
@@ -237,16 +199,6 @@ std::optional<std::int64_t> unix_ms(const std::string& utc) {
   return std::int64_t{1000} * seconds;
 }
 
-std::string bencher_text(std::span<const RunRow> rows) {
-  Json benchmarks = Json::object();
-  for (const auto& [name, same] : clean_runs_by_name(rows)) {
-    Json benchmark = Json::object();
-    for (const Measure& measure : kMeasures) put_measure(benchmark, measure, same);
-    benchmarks[name] = std::move(benchmark);
-  }
-  return json_text(benchmarks);
-}
-
 std::string prometheus_text(std::span<const RunRow> rows) {
   const std::vector<std::string> sets = label_sets(rows);
   std::string text =
@@ -266,44 +218,6 @@ std::string prometheus_text(std::span<const RunRow> rows) {
     }
   }
   return text.empty() ? "\n" : text;
-}
-
-std::string otava_metric(const std::string& name) {
-  std::string metric;
-  for (const char c : name) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
-    if (plain || (!metric.empty() && metric.back() != '_')) metric += plain ? c : '_';
-  }
-  if (metric.ends_with('_')) metric.pop_back();
-  return metric;
-}
-
-std::string otava_csv(const History& history) {
-  std::string text = "time,commit";
-  std::set<std::string> taken;
-  for (const HistoryLine& line : history.lines) {
-    const std::string metric = otava_metric(line.name);
-    std::string unique = metric;
-    for (int i = 2; !taken.insert(unique).second; ++i) unique = fmt::format("{}_{}", metric, i);
-    text += "," + unique;
-  }
-  text += '\n';
-  for (std::size_t c = 0; c < history.commits.size(); ++c) {
-    if (history.commits[c].started_at.empty()) {
-      throw ConfigError(
-          fmt::format("when {} was measured is not recorded, and Otava needs the time of each "
-                      "commit; import it with --measured-at=TIME",
-                      history.commits[c].name));
-    }
-    text += fmt::format("{},{}", csv_quoted(history.commits[c].started_at),
-                        csv_quoted(history.commits[c].name));
-    for (const HistoryLine& line : history.lines) {
-      const auto point = std::ranges::find(line.points, c, &HistoryPoint::commit);
-      text += "," + (point == line.points.end() ? "" : fmt::format("{}", 1e3 * point->step_s));
-    }
-    text += '\n';
-  }
-  return text;
 }
 
 }  // namespace ddpbench::report

@@ -171,12 +171,10 @@ const std::vector<RunFormat>& run_formats() {
       {"csv", true, true, of_columns<csv_text>, collectives_csv},
       {"json", true, true, of_columns<json_runs_text>, collectives_json},
       {"history", false, true, history_text},
-      {"otava", false, true, of_rows<[](RunRows rows) { return otava_csv(history_of(rows)); }>},
       {"github-benchmark", false, true,
        of_rows<[](RunRows rows) { return github_benchmark_text(rows, kSmaller); }>},
       {"github-benchmark-bigger", false, true,
        of_rows<[](RunRows rows) { return github_benchmark_text(rows, kBigger); }>},
-      {"bencher", false, true, of_rows<bencher_text>},
       {"prometheus", false, true, of_rows<prometheus_text>}};
   return kFormats;
 }

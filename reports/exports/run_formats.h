@@ -30,16 +30,8 @@ std::string json_runs_text(std::span<const RunRow> rows, const Columns& columns)
 // kBigger values, as medians over repetitions, without runs that did not end well or had injected
 // faults.
 std::string github_benchmark_text(std::span<const RunRow> rows, Trait better);
-// Bencher's metric format, of the same medians with the ends of their intervals.
-std::string bencher_text(std::span<const RunRow> rows);
 // Prometheus' text format for the node exporter's textfile collector.
 std::string prometheus_text(std::span<const RunRow> rows);
-
-// The layout that Apache Otava reads (its docs/CSV.md): `time`, `commit`, then a column of step
-// times in ms for each setting; a setting that a commit did not measure is empty.
-std::string otava_csv(const History& history);
-// "ddp_on_2_devices_batch_32_a_device": letters, digits and _.
-std::string otava_metric(const std::string& name);
 
 // Milliseconds since 1970 of a report's "2026-01-31T12:00:00Z"; nothing for any other text.
 std::optional<std::int64_t> unix_ms(const std::string& utc);

@@ -59,7 +59,7 @@ CollectiveTables collective_tables(const Report& report);
 // The same as render_table(). REQUIRES: the report has collectives.
 std::string render_collectives(const Report& report, int width);
 
-// The history of settings over commits (exports/run_formats.h has it for Apache Otava):
+// The history of settings over commits:
 // a block for each setting with a line for each commit: its median step time, how far the
 // repetitions reach, and the change from the commit before. At most `width` columns wide where that
 // is possible, when width > 0.

@@ -75,12 +75,6 @@ TEST_F(ImportCommand, MakesReportsThatTheOtherCommandsRead) {
   const ProgramResult history = program.run({"show", "base.json", "slow.json", "--format=history"});
   EXPECT_THAT(history.out, AllOf(HasSubstr("\naaaaaaaaaaaa "), HasSubstr("\nbbbbbbbbbbbb "),
                                  HasSubstr("+20.0 %")));
-  const ProgramResult otava =
-      program.run({"show", "slow.json", "base.json", "--format=otava", "-o", "otava.csv"});
-  EXPECT_EQ(otava.exit_code, 0) << otava.err;
-  EXPECT_THAT(program.read("otava.csv"), testing::StartsWith("time,commit,ddp_on_1_device\n"));
-  const ProgramResult bencher = program.run({"show", "base.json", "--format=bencher"});
-  EXPECT_EQ(nlohmann::json::parse(bencher.out).size(), 1u);
 }
 
 // When the files were written says nothing of when their runs were made, as these took turns.
@@ -98,9 +92,6 @@ TEST_F(ImportCommand, ClaimsNoTimeThatNobodyTold) {
   const ProgramResult history = program.run({"show", "slow.json", "base.json", "--format=history"});
   EXPECT_LT(history.out.find("\naaaaaaaaaaaa "), history.out.find("\nbbbbbbbbbbbb "));
   EXPECT_THAT(history.out, HasSubstr("in the order in which their reports were given"));
-  const ProgramResult otava = program.run({"show", "slow.json", "base.json", "--format=otava"});
-  EXPECT_EQ(otava.exit_code, 2);
-  EXPECT_THAT(otava.err, HasSubstr("import it with --measured-at"));
 }
 
 TEST_F(ImportCommand, TellsJUnitWhatTheStepsTook) {

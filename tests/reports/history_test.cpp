@@ -1,16 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings over commits: in which order, with which intervals, and in the layouts of other tools.
+// Settings over commits: in which order, with which intervals.
 #include "reports/metrics/history.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
-#include "base/error.h"
-#include "reports/exports/run_formats.h"
 #include "reports/table/table.h"
 #include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
@@ -69,7 +65,6 @@ TEST(History, KeepsTheOrderGivenWhereNotAllTimesAreRecorded) {
   const std::string text = render_history(history, 0);
   EXPECT_THAT(text, HasSubstr("Commits are in the order in which their reports were given"));
   EXPECT_THAT(text, ContainsRegex("\ncccccccccccc +\\? +1 "));
-  EXPECT_THROW(otava_csv(history), ConfigError);
 }
 
 TEST(History, KeepsDataOfOneNameWithOtherNumbersOfSamplesApart) {
@@ -112,37 +107,6 @@ TEST(HistoryTable, HasALineForEachCommit) {
   EXPECT_THAT(text, ContainsRegex("\nbbbbbbbbbbbb +2026-02-02 +3 +23.000 \\(22.000..24.000\\) +"
                                   "\\+9.5 %"));
   EXPECT_THAT(text, ContainsRegex("\ncccccccccccc +2026-02-03 +1 +10.000 +-56.5 %"));
-}
-
-TEST(HistoryTable, GivesOtavaAColumnForEachSetting) {
-  std::vector<ReportFile> files = three_commits();
-  files[2].report.runs[0].world_size = 4;
-  EXPECT_EQ(otava_csv(history_of(all_runs(files))),
-            "time,commit,ddp_on_2_devices,ddp_on_4_devices\n"
-            "2026-02-01T00:00:00Z,aaaaaaaaaaaa,21,\n"
-            "2026-02-02T00:00:00Z,bbbbbbbbbbbb,23,\n"
-            "2026-02-03T00:00:00Z,cccccccccccc,,10\n");
-  EXPECT_EQ(otava_metric("ddp on 2 devices (batch 32 a device)"),
-            "ddp_on_2_devices_batch_32_a_device");
-}
-
-TEST(BencherText, HasAValueWithItsIntervalForEachMeasure) {
-  const Report report = test::gate_report({0.020, 0.021, 0.022});
-  const auto benchmarks = nlohmann::json::parse(bencher_text(all_runs(report)));
-  ASSERT_EQ(benchmarks.size(), 1u);
-  const auto& measures = benchmarks.begin().value();
-  EXPECT_NEAR(measures["latency"]["value"], 21e6, 1);
-  EXPECT_NEAR(measures["latency"]["lower_value"], 20e6, 1);
-  EXPECT_NEAR(measures["latency"]["upper_value"], 22e6, 1);
-  EXPECT_NEAR(measures["throughput"]["value"], 128 / 0.021, 1e-6);
-  EXPECT_EQ(measures["peak-memory-bytes"]["value"], 40 * 1024 * 1024);
-  const auto one = nlohmann::json::parse(bencher_text(all_runs(test::gate_report({0.02}))));
-  EXPECT_FALSE(one.begin().value()["latency"].contains("lower_value"));
-}
-
-TEST(BencherText, NamesNothingThatDiffersBetweenCommits) {
-  const std::vector<ReportFile> files = three_commits();
-  EXPECT_EQ(nlohmann::json::parse(bencher_text(all_runs(files))).size(), 1u);
 }
 
 }  // namespace
