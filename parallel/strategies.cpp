@@ -167,7 +167,8 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
         "others skip an update; use --ps-update=worker");
   }
   const std::optional<ops::Encoding> hook = encoding_of(config.comm_hook);
-  if (config.scales_loss && hook && !hook->is_cast()) {
+  const bool keeps_error = config.comm_hook != "none" && !(hook && hook->is_cast());
+  if (config.scales_loss && keeps_error) {
     throw ConfigError(fmt::format(
         "--precision=fp16 --comm-hook={}: what it keeps of a step that is skipped would come back; "
         "use none, bf16 or fp16",

@@ -66,6 +66,7 @@ LIBRARIES = [
     Library(r"fmt/.*", r".*"),
     Library(r"nlohmann/.*", r"(base|kernels/nn|kernels/ops/cuda|datasets|reports|bench)/.*"),
     Library(r"boost/math/.*", r"reports/metrics/.*\.cpp"),
+    Library(r"boost/beast/core/detail/base64\.hpp", r"bench/launchers/agent_messages\.cpp"),
     Library(r"dnnl.*|oneapi/.*", r"kernels/ops/.*onednn.*"),
     Library(r"hwloc.*", r"kernels/runtime/.*\.cpp"),
     Library(r"omp\.h", r"kernels/(runtime|ops)/.*"),

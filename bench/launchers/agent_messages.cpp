@@ -2,30 +2,79 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/launchers/agent_messages.h"
 
+#include <boost/beast/core/detail/base64.hpp>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_members.h"
 #include "bench/host/build_info.h"
+#include "bench/plan/training_job.h"
 #include "bench/run/report_output.h"
 #include "reports/json/report_json.h"
 
 namespace ddpbench::launch {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ChildExit, code, signal, is_known)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ChannelLayout, ranks, step_capacity, bucket_capacity,
+                                   replica_capacity, trace_capacity, result_capacity)
 }  // namespace ddpbench::launch
+
+namespace ddpbench::report {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineSnapshot, wall_s, busy_s, stolen_s, all_s, own_busy_s,
+                                   own_major_page_faults, own_involuntary_switches,
+                                   quota_throttled_s, cpu_frequency_mhz, swapped_in_pages,
+                                   thermal_throttles)
+}  // namespace ddpbench::report
 
 namespace ddpbench::bench {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentGreeting, device, directory)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun::Rank, rank, variables)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun, threads_per_device, variables, ranks)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentSignal, number)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankLine, rank, is_error, text)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnd, rank, exit)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentInputs, settings)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentStore, host, interface, port, secret)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun::Process, number, devices, places, variables)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReferenceWeights::Extent, parameters, tensors, steps, slices,
+                                   state_values, state_tensors)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun, job, machine_devices, layout, variables, processes,
+                                   reference, extent)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentSignal, process, number)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostStore, address, port, error, exit_code)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostLoad, snapshot)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankLine, rank, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnd, rank, exit, note)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRefusal, rank, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentHeartbeat, clock_s, stopped)
 
-static void to_json(nlohmann::json& message, const AgentHeartbeat&) { message = nullptr; }
-static void from_json(const nlohmann::json&, AgentHeartbeat&) {}
+static void to_json(nlohmann::json& message, const AgentLook&) { message = nullptr; }
+static void from_json(const nlohmann::json&, AgentLook&) {}
+
+static void to_json(nlohmann::json& message, const HostInputs& inputs) {
+  message = {{"dataset", dataset_json(inputs.dataset)},
+             {"contents", inputs.contents},
+             {"error", inputs.error},
+             {"exit_code", inputs.exit_code}};
+}
+
+static void from_json(const nlohmann::json& message, HostInputs& inputs) {
+  inputs.dataset = dataset_from_json(message.at("dataset"));
+  message.at("contents").get_to(inputs.contents);
+  message.at("error").get_to(inputs.error);
+  message.at("exit_code").get_to(inputs.exit_code);
+}
+
+namespace base64 = boost::beast::detail::base64;
+
+static void to_json(nlohmann::json& message, const RankNews& records) {
+  std::string text(base64::encoded_size(records.bytes.size()), '\0');
+  text.resize(base64::encode(text.data(), records.bytes.data(), records.bytes.size()));
+  message = {{"rank", records.rank}, {"bytes", std::move(text)}};
+}
+
+static void from_json(const nlohmann::json& message, RankNews& records) {
+  message.at("rank").get_to(records.rank);
+  const auto& text = message.at("bytes").get_ref<const std::string&>();
+  records.bytes.resize(base64::decoded_size(text.size()));
+  records.bytes.resize(base64::decode(records.bytes.data(), text.data(), text.size()).first);
+}
 
 // The environment travels as that of a report without runs, which has a reader.
 static void to_json(nlohmann::json& message, const HostView& host) {

@@ -14,8 +14,12 @@
 #include <vector>
 
 #include "bench/joined/joined_devices.h"
+#include "bench/rank/reference_weights.h"
+#include "datasets/dataset.h"
 #include "parallel/launch/child_process.h"
+#include "parallel/launch/rank_records.h"
 #include "reports/data/report.h"
+#include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
 
@@ -30,23 +34,47 @@ struct AgentGreeting {
   std::string directory;  // to work in, where the host has it
 };
 
-// Starts ranks, each with these variables beside the agent's own.
+// Decodes the data set of these settings, and reads the files that they name. Asks for HostInputs.
+struct AgentInputs {
+  std::string settings;  // launched_run_text()
+};
+
+// Serves a store for the ranks of the next run. Asks for HostStore.
+struct AgentStore {
+  std::string host, interface;  // the name of this host for the others; --interface, if not empty
+  int port = 0;                 // the first that is tried
+  std::string secret;
+};
+
+// Starts processes of one run, each with these variables beside the agent's own.
 struct AgentRun {
-  struct Rank {
-    int rank = 0;
+  struct Process {
+    int number = 0;            // among those of the run: its rank
+    std::vector<int> devices;  // of the plan
+    std::vector<int> places;   // of these devices among the run's on this machine
     std::map<std::string, std::string> variables;
   };
-  int threads_per_device = 1;
-  std::map<std::string, std::string> variables;  // of all ranks
-  std::vector<Rank> ranks;
+  std::string job;          // a TrainingJob, as JSON
+  int machine_devices = 0;  // that the run has on this machine, those of other agents, too
+  launch::ChannelLayout layout;
+  std::map<std::string, std::string> variables;  // of all processes
+  std::vector<Process> processes;
+  // What this run computes (a reference) or is verified against; empty: nothing. The agent keeps
+  // the one that was computed last.
+  std::string reference;
+  ReferenceWeights::Extent extent;  // of what it computes
 };
 
-// Sends a signal to all ranks.
+// Sends a signal to a process.
 struct AgentSignal {
-  int number = 0;
+  int process = 0, number = 0;
 };
 
-using AgentOrder = std::variant<AgentGreeting, AgentRun, AgentSignal>;
+// Asks for a HostLoad.
+struct AgentLook {};
+
+using AgentOrder =
+    std::variant<AgentGreeting, AgentInputs, AgentStore, AgentRun, AgentSignal, AgentLook>;
 
 // ---- from the agent ----
 
@@ -59,27 +87,57 @@ struct HostView {
   std::string note;  // for people; empty: none
 };
 
+// What the host has for the runs.
+struct HostInputs {
+  data::DatasetInfo dataset;
+  std::map<std::string, std::string> contents;  // of files, by what they are: hashes
+  std::string error;                            // why it has them not; empty: it has
+  int exit_code = 0;                            // of that
+};
+
+// Where the store is.
+struct HostStore {
+  std::string address;
+  int port = 0;
+  std::string error;  // why there is none; empty: there is
+  int exit_code = 0;
+};
+
+struct HostLoad {
+  report::MachineSnapshot snapshot;
+};
+
+// What a rank has written to its channel since the last message: RankMirror::take().
+struct RankNews {
+  int rank = 0;
+  std::string bytes;
+};
+
 struct RankLine {
   int rank = 0;
-  bool is_error = false;  // on stderr
   std::string text;
 };
 
 struct RankEnd {
   int rank = 0;
   launch::ChildExit exit;
+  std::string note;  // on its memory; empty: nothing
 };
 
-// A rank that could not be started.
+// A process that could not be started.
 struct RankRefusal {
   int rank = 0;
   std::string why;
 };
 
-// Sent every second.
-struct AgentHeartbeat {};
+// Sent several times a second while ranks run, else every second.
+struct AgentHeartbeat {
+  double clock_s = 0;        // of the host's monotonic clock
+  std::vector<int> stopped;  // processes, by SIGSTOP or a debugger
+};
 
-using AgentWord = std::variant<HostView, RankLine, RankEnd, RankRefusal, AgentHeartbeat>;
+using AgentWord = std::variant<HostView, HostInputs, HostStore, HostLoad, RankNews, RankLine,
+                               RankEnd, RankRefusal, AgentHeartbeat>;
 
 // `ddpbench host-agent`: what the remote shell starts on a host. It says what the host is, starts
 // ranks when it is told to, and hands on what they write. It and all that it started end with its

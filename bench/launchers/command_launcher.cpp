@@ -52,7 +52,7 @@ class LauncherRun {
       : name_(name), timeout_s_(timeout_s), process_(spec), inbox_(inbox) {}
 
   LaunchedRun supervise(const std::function<void()>& tick) {
-    while (!outcome_.all_ended()) {
+    while (!outcome_.has_ended()) {
       look();
       if (tick) tick();
       limit_end(steady_s());
@@ -67,15 +67,15 @@ class LauncherRun {
     process_.watch(watched);
     ::poll(watched.data(), watched.size(), kLookAtRunMs);
     const bool ended = process_.look();
-    for (const std::string& line : process_.take_output()) outcome_.add_output(0, line);
+    for (const std::string& line : process_.take_output()) outcome_.add_output(line);
     // `mpirun --tag-output` would name the rank of a line. In Open MPI 4.1 it loses lines where
     // many short ones come at once, and puts tags inside of lines.
     for (const std::string& line : process_.take_errors()) {
       say_error("[{}] {}\n", name_, printable(line));
-      outcome_.add_error(0, line);
+      outcome_.add_error(line);
     }
     take_reports(kLook_s);
-    if (ended) outcome_.end(0, process_.how_ended());
+    if (ended) outcome_.end(process_.how_ended());
   }
 
   void limit_end(double now_s) {
@@ -120,7 +120,7 @@ class LauncherRun {
   double timeout_s_;
   launch::PipedProcess process_;
   ReportInbox* inbox_;
-  RunOutcome outcome_{{0}};
+  RunOutcome outcome_;
   EndLimit limit_;
   launch::PauseLog clock_{steady_s()};
   bool interrupted_ = false, given_up_ = false, reported_ = false, failed_ = false;

@@ -23,12 +23,7 @@ namespace {
 // An agent says something every second. A host that is silent for less may be busy.
 constexpr double kLeastSilence_s = 10;
 constexpr std::size_t kKeptErrors = 5;
-
-std::vector<int> hosts_of(const std::vector<HostPlace>& places) {
-  std::vector<int> hosts;
-  for (const HostPlace& place : places) hosts.push_back(static_cast<int>(place.host));
-  return hosts;
-}
+constexpr int kLookMs = 50;
 
 // How a remote shell has ended that was not asked to. `answered`: the program behind it had spoken.
 std::string end_words(const launch::ChildExit& exit, bool answered) {
@@ -58,7 +53,7 @@ void HostLink::look(double now_s) {
   const bool ended = shell_->look();
   for (const std::string& line : shell_->take_output()) {
     heard_s_ = now_s;
-    hear(line);
+    hear(line, now_s);
     if (!shell_) return;  // given up for what it said
   }
   for (const std::string& line : shell_->take_errors()) {
@@ -70,9 +65,13 @@ void HostLink::look(double now_s) {
 }
 
 // Lines that are no messages are those of a login shell that greets.
-void HostLink::hear(const std::string& line) {
+void HostLink::hear(const std::string& line, double now_s) {
   std::optional<AgentWord> word = read_word(line);
   if (!word) return;
+  if (const auto* const heartbeat = std::get_if<AgentHeartbeat>(&*word)) {
+    const double ahead_s = heartbeat->clock_s - now_s;
+    clock_ahead_s_ = std::max(clock_ahead_s_.value_or(ahead_s), ahead_s);
+  }
   auto* const view = std::get_if<HostView>(&*word);
   if (view == nullptr) {
     words_.push_back(std::move(*word));
@@ -112,123 +111,110 @@ void HostLink::give_up(const std::string& why) {
   shell_.reset();
 }
 
-HostWorld::HostWorld(std::vector<HostLink*> links, std::vector<HostPlace> places, double timeout_s)
-    : links_(std::move(links)),
-      places_(std::move(places)),
-      timeout_s_(timeout_s),
-      outcome_(hosts_of(places_)),
-      clock_(steady_s()) {}
+// A process of a HostRun.
+class HostChild final : public launch::Child {
+ public:
+  HostChild(HostRun& run, int rank) : run_(run), rank_(rank) {}
 
-void HostWorld::start(std::map<std::string, std::string> variables, int threads_per_device) {
-  variables["WORLD_SIZE"] = std::to_string(ranks());
-  for (std::size_t host = 0; host < links_.size(); ++host) {
-    AgentRun run{.threads_per_device = threads_per_device, .variables = variables, .ranks = {}};
-    for (std::size_t rank = 0; rank < ranks(); ++rank) {
-      if (places_[rank].host != host) continue;
-      run.ranks.push_back({static_cast<int>(rank),
-                           {{"RANK", std::to_string(rank)},
-                            {"LOCAL_RANK", std::to_string(places_[rank].local_rank)}}});
+  bool confirm(int /*milliseconds*/) override { return true; }  // a refusal is a loss
+  bool alive() const noexcept override { return !state().exit; }
+  void watch(std::vector<pollfd>& all) const override { state().link->watch(all); }
+  // Waiting for its end, gives its host up when that takes too long.
+  const std::optional<launch::ChildExit>& reap(bool block) override {
+    constexpr double kLongestEnd_s = 5;  // after SIGKILL: the round trip to the host
+    run_.look();
+    for (const double until_s = steady_s() + kLongestEnd_s; block && alive(); run_.look()) {
+      std::vector<pollfd> watched;
+      watch(watched);
+      ::poll(watched.data(), watched.size(), kLookMs);
+      if (steady_s() < until_s) continue;
+      state().link->give_up(fmt::format("host {}: it does not answer", state().link->host()));
     }
-    if (!run.ranks.empty()) links_[host]->send(run);
+    return state().exit;
   }
-}
+  void signal(int number) const noexcept override {
+    if (alive()) state().link->send(AgentSignal{state().number, number});
+  }
+  bool is_stopped() const override { return state().stopped; }
+  std::string host() const override { return state().host; }
+  std::string lost() const override { return state().lost; }
+  double clock_ahead_s() const override { return state().link->clock_ahead_s(); }
 
-LaunchedRun HostWorld::supervise(const std::function<void()>& tick) {
+ private:
+  HostRun::State& state() const { return run_.of(rank_); }
+
+  HostRun& run_;
+  int rank_;
+};
+
+HostRun::HostRun(std::vector<HostLink*> links, std::vector<HostProcess> processes,
+                 launch::RankChannels& channels, double timeout_s)
+    : links_(std::move(links)), channels_(channels), timeout_s_(timeout_s), clock_(steady_s()) {
+  for (HostProcess& process : processes) states_.push_back({std::move(process), {}, {}, {}});
   for (HostLink* const link : links_) link->forgive(steady_s() - link->heard_s());
-  while (!outcome_.all_ended()) {
-    look();
-    if (tick) tick();
-    const double now_s = clock_.looked_s();
-    if (!interrupted_ && interrupt_requested()) {
-      interrupted_ = true;
-      signal_all(SIGTERM);
-      limit_.within(now_s, EndLimit::kInterrupted_s);
-    }
-    if (!failed_ && outcome_.any_failed()) {
-      failed_ = true;
-      limit_.after_failure(now_s, timeout_s_);
-    }
-    if (outcome_.any_killed()) limit_.within(now_s, EndLimit::kUnnoticed_s);
-    // A rank that is stopped would never end.
-    if (!gave_up_ && outcome_.any_gave_up()) {
-      gave_up_ = true;
-      limit_.within(now_s, EndLimit::kAfterGivingUp_s);
-    }
-    if (limit_.passed(now_s)) help_to_end(now_s);
-  }
-  LaunchedRun made = outcome_.conclude(interrupted_);
-  name_host(made.error);
-  if (made.run) name_host(made.run->error);
-  return made;
 }
 
-// Ranks that have not met do not know where the others are.
-void HostWorld::name_host(std::optional<report::ErrorInfo>& error) {
-  if (!error || !error->rank || !error->host.empty()) return;
-  const auto rank = static_cast<std::size_t>(*error->rank);
-  if (rank >= ranks()) return;
-  const HostLink& link = link_of(rank);
-  error->host = link.view() != nullptr ? link.view()->name : link.host();
+launch::Children HostRun::children() {
+  launch::Children all;
+  for (int rank = 0; rank < std::ssize(states_); ++rank) {
+    all.push_back(std::make_unique<HostChild>(*this, rank));
+  }
+  return all;
 }
 
 // Also of hosts that have no rank of this run, so that what they say does not pile up.
-void HostWorld::look() {
-  std::vector<pollfd> watched;
-  for (const HostLink* const link : links_) link->watch(watched);
-  ::poll(watched.data(), watched.size(), kLookAtRunMs);
+void HostRun::look() {
   const double now_s = steady_s();
   const double pause_s = clock_.look(now_s);
-  limit_.move(pause_s);
   for (HostLink* const link : links_) {
     link->forgive(pause_s);
     link->look(now_s);
     while (const auto word = link->next()) hear(*link, *word);
   }
   miss_silent_hosts(now_s);
-  lose_ranks();
-}
-
-void HostWorld::hear(HostLink& link, const AgentWord& word) {
-  if (const auto* const line = std::get_if<RankLine>(&word)) {
-    if (!line->is_error) return outcome_.add_output(line->rank, line->text);
-    say_error("[{}, rank {}] {}\n", link.host(), line->rank, printable(line->text));
-    outcome_.add_error(line->rank, line->text);
-  } else if (const auto* const end = std::get_if<RankEnd>(&word)) {
-    outcome_.end(end->rank, end->exit);
-  } else if (const auto* const refusal = std::get_if<RankRefusal>(&word)) {
-    outcome_.lose(refusal->rank, fmt::format("host {}: rank {} cannot be started: {}", link.host(),
-                                             refusal->rank, printable(refusal->why)));
+  for (State& state : states_) {
+    if (!state.link->lost().empty()) lose(state, state.link->lost());
   }
 }
 
-void HostWorld::miss_silent_hosts(double now_s) {
+void HostRun::lose(State& state, const std::string& why) {
+  if (state.exit) return;
+  state.lost = why;
+  state.exit = launch::ChildExit{.is_known = false};
+}
+
+void HostRun::hear(HostLink& link, const AgentWord& word) {
+  for (std::size_t rank = 0; rank < states_.size(); ++rank) {
+    State& state = states_[rank];
+    if (state.link != &link) continue;
+    const auto is_of_it = [&](int number) { return number == state.number; };
+    if (const auto* const heartbeat = std::get_if<AgentHeartbeat>(&word)) {
+      state.stopped = std::ranges::count(heartbeat->stopped, state.number) > 0;
+    } else if (const auto* const records = std::get_if<RankNews>(&word)) {
+      if (!is_of_it(records->rank)) continue;
+      launch::apply_mirrored(records->bytes, channels_.area(static_cast<int>(rank)));
+    } else if (const auto* const line = std::get_if<RankLine>(&word)) {
+      if (!is_of_it(line->rank)) continue;
+      say_error("[{}, rank {}] {}\n", link.host(), rank, printable(line->text));
+    } else if (const auto* const end = std::get_if<RankEnd>(&word)) {
+      if (!is_of_it(end->rank)) continue;
+      state.exit = end->exit;
+      state.note = end->note;
+    } else if (const auto* const refusal = std::get_if<RankRefusal>(&word)) {
+      if (!is_of_it(refusal->rank)) continue;
+      lose(state, fmt::format("host {}: rank {} cannot be started: {}", link.host(), rank,
+                              printable(refusal->why)));
+    }
+  }
+}
+
+void HostRun::miss_silent_hosts(double now_s) {
   if (timeout_s_ <= 0) return;
   const double limit_s = std::max(timeout_s_, kLeastSilence_s);
   for (HostLink* const link : links_) {
     if (!link->lost().empty() || now_s - link->heard_s() < limit_s) continue;
     link->give_up(fmt::format("host {}: nothing was heard of it for {:.3g} s (--timeout)",
                               link->host(), limit_s));
-  }
-}
-
-void HostWorld::lose_ranks() {
-  for (std::size_t rank = 0; rank < ranks(); ++rank) {
-    const std::string& lost = link_of(rank).lost();
-    if (!lost.empty()) outcome_.lose(static_cast<int>(rank), lost);
-  }
-}
-
-void HostWorld::signal_all(int number) {
-  for (HostLink* const link : links_) link->send(AgentSignal{number});
-}
-
-// First the ranks, then the agents that do not answer.
-void HostWorld::help_to_end(double now_s) {
-  limit_.renew(now_s);
-  if (!std::exchange(killed_, true)) return signal_all(SIGKILL);
-  for (std::size_t rank = 0; rank < ranks(); ++rank) {
-    if (outcome_.has_ended(static_cast<int>(rank))) continue;
-    link_of(rank).give_up(fmt::format("host {}: it does not answer", link_of(rank).host()));
   }
 }
 

@@ -1,22 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostLink: a supervisor's connection to its agent on one host, through a remote shell. HostWorld:
-// the ranks of one run on the hosts, as their supervisor sees them.
+// HostLink: a supervisor's connection to its agent on one host, through a remote shell. HostRun:
+// the processes of one run on the hosts, as children of their supervisor.
 #pragma once
 
 #include <deque>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/launchers/agent_messages.h"
-#include "bench/launchers/host_list.h"
-#include "bench/launchers/launched_run.h"
 #include "parallel/launch/piped_process.h"
+#include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
 
 namespace ddpbench::bench {
@@ -49,11 +47,13 @@ class HostLink {
   }
   // Hears what has come. Prints what the host writes to stderr, once it is there.
   void look(double now_s);
-  // The next of what ranks have said and done.
+  // The next of what the agent and its ranks have said and done.
   std::optional<AgentWord> next();
   // When the host was last heard. forgive() adds the time in which this process was stopped.
   double heard_s() const { return heard_s_; }
   void forgive(double seconds) { heard_s_ += seconds; }
+  // How far its monotonic clock is ahead of ours, less what its quickest message took.
+  double clock_ahead_s() const { return clock_ahead_s_.value_or(0); }
   // Lets the agent end by itself, until has_closed() or until this object is destroyed.
   void close() {
     if (shell_) shell_->close_input();
@@ -63,7 +63,7 @@ class HostLink {
   void give_up(const std::string& why);
 
  private:
-  void hear(const std::string& line);
+  void hear(const std::string& line, double now_s);
   void end();
 
   std::string host_;
@@ -74,37 +74,49 @@ class HostLink {
   std::deque<std::string> last_errors_;  // of the shell, before the host is there
   std::deque<AgentWord> words_;
   double heard_s_;
+  std::optional<double> clock_ahead_s_;
 };
 
-class HostWorld {
- public:
-  // `links`: of all hosts, of which places[rank].host has the rank. The hosts are there.
-  HostWorld(std::vector<HostLink*> links, std::vector<HostPlace> places, double timeout_s);
+// A process of a run on the hosts.
+struct HostProcess {
+  HostLink* link = nullptr;
+  int number = 0;    // that the agent knows it by
+  std::string host;  // its host's name in reports
+};
 
-  // Starts the ranks; `variables` are those of all.
-  void start(std::map<std::string, std::string> variables, int threads_per_device);
-  // Returns when all ranks have ended. A signal to this process ends them, and so does the loss of
-  // a host, or of a rank that the others do not notice within --timeout.
-  LaunchedRun supervise(const std::function<void()>& tick);
+class HostRun {
+ public:
+  // `processes`: [rank of `channels`]. `channels` and the links, which are those of all hosts,
+  // outlive it. A host that says nothing for `timeout_s`, and 10 s at least, is given up; 0: never.
+  HostRun(std::vector<HostLink*> links, std::vector<HostProcess> processes,
+          launch::RankChannels& channels, double timeout_s);
+
+  // One for each process; they use this object.
+  launch::Children children();
+  // Hears all hosts: the records of ranks arrive in the channels.
+  void look();
+  // What a host has said of the end of a process; empty: nothing.
+  const std::string& note(int rank) const { return of(rank).note; }
 
  private:
-  std::size_t ranks() const { return places_.size(); }
-  HostLink& link_of(std::size_t rank) { return *links_.at(places_.at(rank).host); }
-  void look();
+  friend class HostChild;
+  struct State : HostProcess {
+    std::optional<launch::ChildExit> exit;
+    std::string lost;  // why it cannot be reached, or was never started
+    std::string note;
+    bool stopped = false;
+  };
+  const State& of(int rank) const { return states_.at(static_cast<std::size_t>(rank)); }
+  State& of(int rank) { return states_.at(static_cast<std::size_t>(rank)); }
   void hear(HostLink& link, const AgentWord& word);
-  void lose_ranks();
+  void lose(State& state, const std::string& why);
   void miss_silent_hosts(double now_s);
-  void signal_all(int number);
-  void help_to_end(double now_s);
-  void name_host(std::optional<report::ErrorInfo>& error);
 
   std::vector<HostLink*> links_;
-  std::vector<HostPlace> places_;
+  std::vector<State> states_;
+  launch::RankChannels& channels_;
   double timeout_s_;
-  RunOutcome outcome_;
-  EndLimit limit_;
   launch::PauseLog clock_;
-  bool interrupted_ = false, failed_ = false, gave_up_ = false, killed_ = false;
 };
 
 }  // namespace ddpbench::bench

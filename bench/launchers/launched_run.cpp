@@ -147,18 +147,17 @@ void add_trace_part(report::TraceParts& trace, const std::string& text) {
 }  // namespace
 
 // A report is JSON for people: its first line and its last are a brace alone.
-void RunOutcome::add_output(int process, const std::string& line) {
-  Process& writer = of(process);
+void RunOutcome::add_output(const std::string& line) {
   if (line == "{") {
-    writer.in_report = true;
-    writer.growing.clear();
+    in_report_ = true;
+    growing_.clear();
   }
-  if (!writer.in_report) return;
-  writer.growing += line;
-  writer.growing += '\n';
+  if (!in_report_) return;
+  growing_ += line;
+  growing_ += '\n';
   if (line != "}") return;
-  writer.in_report = false;
-  add_report(hosts_.at(static_cast<std::size_t>(process)), std::exchange(writer.growing, ""));
+  in_report_ = false;
+  add_report(0, std::exchange(growing_, ""));
 }
 
 void RunOutcome::add_report(int host, const std::string& text) {
@@ -170,79 +169,29 @@ void RunOutcome::add_report(int host, const std::string& text) {
   reporter_ = host;
 }
 
-void RunOutcome::add_error(int process, const std::string& line) {
+void RunOutcome::add_error(const std::string& line) {
   if (line.starts_with(kOwnMessage)) {
-    of(process).complaint = printable(line.substr(kOwnMessage.size()));
+    complaint_ = printable(line.substr(kOwnMessage.size()));
     is_given_up_ = is_given_up_ || line.find(kWaitingWords) == std::string::npos;
     return;
   }
-  std::string& lost_host = of(process).lost_host;
-  if (tells_lost_host(line)) lost_host = printable(line);
+  if (tells_lost_host(line)) lost_host_ = printable(line);
   const std::size_t which = line.find(kLostDaemon);
-  if (which != line.npos && !lost_host.empty()) lost_host += " " + printable(line.substr(which));
-  std::string& foreign = of(process).foreign;
-  if (weight_of(line) > weight_of(foreign)) foreign = printable(line);
+  if (which != line.npos && !lost_host_.empty()) lost_host_ += " " + printable(line.substr(which));
+  if (weight_of(line) > weight_of(foreign_)) foreign_ = printable(line);
 }
 
-void RunOutcome::end(int process, const launch::ChildExit& exit) {
-  if (of(process).exit) return;
-  of(process).exit = exit;
-  if (failed(exit) && !first_failed_) first_failed_ = process;
-}
-
-void RunOutcome::lose(int process, const std::string& why) {
-  if (of(process).exit) return;
-  of(process).exit = launch::ChildExit{.is_known = false};
-  of(process).lost = why;
-}
-
-bool RunOutcome::all_ended() const {
-  return std::ranges::all_of(processes_, [](const Process& one) { return one.exit.has_value(); });
-}
-
-bool RunOutcome::any(bool (*ended_so)(const launch::ChildExit&)) const {
-  return std::ranges::any_of(processes_,
-                             [&](const Process& one) { return one.exit && ended_so(*one.exit); });
-}
-
-bool RunOutcome::any_failed() const { return any(failed); }
-
-// That of the rank that failed, where it says why; else of any that does.
-int RunOutcome::exit_code_for(const report::ErrorInfo& error) const {
+int RunOutcome::exit_code() const {
   constexpr int kDied = 4;
-  if (error.rank && *error.rank < std::ssize(processes_)) {
-    const auto& exit = of(*error.rank).exit;
-    return exit && tells_why(exit->code) ? exit->code : kDied;
-  }
-  for (const Process& one : processes_) {
-    if (one.exit && tells_why(one.exit->code)) return one.exit->code;
-  }
-  return kDied;
+  return tells_why(exit_->code) ? exit_->code : kDied;
 }
 
-// Of a run without a report. A process that is out of reach comes first, then one that says why,
-// then the first that failed.
-report::ErrorInfo RunOutcome::error_of_processes() const {
-  auto guilty =
-      std::ranges::find_if(processes_, [](const Process& one) { return !one.lost.empty(); });
-  if (guilty == processes_.end()) {
-    guilty = std::ranges::find_if(
-        processes_, [](const Process& one) { return one.exit && tells_why(one.exit->code); });
-  }
-  if (guilty == processes_.end() && first_failed_) guilty = processes_.begin() + *first_failed_;
+// Of a run without a report.
+report::ErrorInfo RunOutcome::error_of_launcher() const {
   report::ErrorInfo error;
-  if (guilty == processes_.end()) {
-    error.kind = InternalError("").kind();
-    error.message = "the ranks ended without a report";
-    return error;
-  }
-  const launch::ChildExit exit = guilty->exit.value_or(launch::ChildExit{});
-  error.kind = kind_of_code(exit.code);
-  if (exit.signal != 0) error.signal = exit.signal;
-  if (processes_.size() > 1) error.rank = static_cast<int>(guilty - processes_.begin());
-  error.message = !guilty->lost.empty()        ? guilty->lost
-                  : !guilty->complaint.empty() ? guilty->complaint
-                                               : words_of_end(exit, guilty->foreign);
+  error.kind = kind_of_code(exit_->code);
+  if (exit_->signal != 0) error.signal = exit_->signal;
+  error.message = complaint_.empty() ? words_of_end(*exit_, foreign_) : complaint_;
   return error;
 }
 
@@ -257,37 +206,26 @@ LaunchedRun RunOutcome::conclude(bool interrupted) const {
     return made;
   }
   const bool by_ranks =
-      report_ ? report_->status == report::Status::interrupted
-              : any([](const launch::ChildExit& exit) { return exit.code == kInterruptedCode; });
+      report_ ? report_->status == report::Status::interrupted : exit_->code == kInterruptedCode;
   // mpirun asks all ranks to end when it has lost a host, also before they have noticed it.
-  const auto lost =
-      std::ranges::find_if(processes_, [](const Process& one) { return !one.lost_host.empty(); });
-  const bool lost_host = by_ranks && !interrupted && lost != processes_.end();
+  const bool lost_host = by_ranks && !interrupted && !lost_host_.empty();
   made.interrupted = interrupted || (by_ranks && !lost_host);
-  if (made.interrupted || (!report_ && !any_failed())) return made;
+  if (made.interrupted || (!report_ && !failed(*exit_))) return made;
   if (lost_host) {
     report::ErrorInfo& error = made.error.emplace();
     error.kind = CommError("").kind();
-    error.message = fmt::format("the launcher has ended the ranks: {}", lost->lost_host);
-    error.host = lost_node(lost->lost_host);
+    error.message = fmt::format("the launcher has ended the ranks: {}", lost_host_);
+    error.host = lost_node(lost_host_);
     if (made.run && !error.host.empty()) error.rank = rank_on(error.host, *made.run);
     if (made.run) made.run->status = report::Status::failed;
   } else {
     made.error = made.run && made.run->error ? made.run->error
                  : report_ && report_->error ? report_->error
-                                             : error_of_processes();
-    add_loss(*made.error);
+                                             : error_of_launcher();
   }
-  made.exit_code = exit_code_for(*made.error);
+  made.exit_code = exit_code();
   if (made.run && (lost_host || made.run->error)) made.run->error = made.error;
   return made;
-}
-
-// The ranks that are left know that one is out of reach, and not why.
-void RunOutcome::add_loss(report::ErrorInfo& error) const {
-  if (!report_ || !error.rank || *error.rank >= std::ssize(processes_)) return;
-  const std::string& lost = of(*error.rank).lost;
-  if (!lost.empty()) error.message += "; " + lost;
 }
 
 }  // namespace ddpbench::bench

@@ -34,10 +34,6 @@ class EndLimit {
   // Ranks that miss a peer report at their own deadline (--timeout) and end. What is left must have
   // ended 5 s beyond it, and mpirun takes a third of a second to end.
   static constexpr double kBeyondTimeout_s = 4.5;
-  // Where ranks have not met, only the supervisor knows that one has died.
-  static constexpr double kUnnoticed_s = 10;
-  // A rank that gives up has waited a moment for the others to do so, too (JoinedPeers::settle).
-  static constexpr double kAfterGivingUp_s = 2;
 
   // The processes must end within `seconds` from now. An earlier deadline stays.
   void within(double now_s, double seconds) { limit_s_ = std::min(limit_s_, now_s + seconds); }
@@ -75,38 +71,20 @@ std::vector<std::string> variables_to_drop();
 int run_launched_rank(const std::string& text, const launch::GetVariable& get,
                       const std::vector<std::string>& arguments);
 
-// What the supervisor has from the processes of one launched run, and what that means. Pure.
+// What the supervisor has from the launcher of one run, and what that means. Pure.
 class RunOutcome {
  public:
-  // `hosts`: of each process that the supervisor sees, a number of its host, 0 for rank 0's. There
-  // is a process for each rank, or one for the launcher.
-  explicit RunOutcome(std::vector<int> hosts)
-      : hosts_(std::move(hosts)), processes_(hosts_.size()) {}
-
-  // A line that a process wrote to standard output. It belongs to a report or is ignored. Ranks may
-  // report a failure as often as they know more: the last whole report of the lowest host counts,
-  // as rank 0's knows most. What comes from behind one launcher counts as that of rank 0's host.
-  void add_output(int process, const std::string& line);
+  // A line that it wrote to standard output. It belongs to a report or is ignored. Ranks may report
+  // a failure as often as they know more: the last whole report of the lowest host counts, as rank
+  // 0's knows most. What comes from behind the launcher counts as that of rank 0's host.
+  void add_output(const std::string& line);
   // The same of a whole report of a host, or a part of its trace (trace.h), as text. What is
   // neither is ignored. The trace comes after the report, and is that of the same host.
   void add_report(int host, const std::string& text);
-  void add_error(int process, const std::string& line);
-  void end(int process, const launch::ChildExit& exit);
-  // The process is out of reach, or was never started.
-  void lose(int process, const std::string& why);
+  void add_error(const std::string& line);
+  void end(const launch::ChildExit& exit) { exit_ = exit; }
 
-  bool has_ended(int process) const { return of(process).exit.has_value(); }
-  bool all_ended() const;
-  bool any_failed() const;
-  // Whether a signal is known to have ended a process.
-  bool any_killed() const {
-    return any([](const launch::ChildExit& exit) { return exit.signal != 0; });
-  }
-  // Whether a process ended by itself because something is wrong: all others know it, too.
-  bool any_gave_up() const {
-    return any([](const launch::ChildExit& exit) { return exit.code != 0; });
-  }
-
+  bool has_ended() const { return exit_.has_value(); }
   // Whether a rank has said why it ends. The others notice at their deadline at the latest.
   bool is_given_up() const { return is_given_up_; }
   // Whether the ranks have written a whole report. They end then, or soon.
@@ -114,30 +92,19 @@ class RunOutcome {
   // Whether it says that the run has come to nothing.
   bool has_failed_report() const { return report_ && report_->status != report::Status::ok; }
 
-  // REQUIRES: all_ended(). `interrupted`: the supervisor has ended the run.
+  // REQUIRES: has_ended(). `interrupted`: the supervisor has ended the run.
   LaunchedRun conclude(bool interrupted) const;
 
  private:
-  struct Process {
-    std::optional<launch::ChildExit> exit;
-    std::string lost;       // why it is out of reach; empty: it is not
-    std::string complaint;  // its last error message
-    std::string foreign;    // the most telling error line of a launcher, shell or library
-    std::string growing;    // a report that is not whole yet
-    bool in_report = false;
-    std::string lost_host;  // what mpirun said when it lost one; empty: it did not
-  };
+  int exit_code() const;
+  report::ErrorInfo error_of_launcher() const;
 
-  const Process& of(int process) const { return processes_.at(static_cast<std::size_t>(process)); }
-  Process& of(int process) { return processes_.at(static_cast<std::size_t>(process)); }
-  bool any(bool (*ended_so)(const launch::ChildExit&)) const;
-  int exit_code_for(const report::ErrorInfo& error) const;
-  report::ErrorInfo error_of_processes() const;
-  void add_loss(report::ErrorInfo& error) const;
-
-  std::vector<int> hosts_;
-  std::vector<Process> processes_;
-  std::optional<int> first_failed_;  // the process that failed before all others
+  std::optional<launch::ChildExit> exit_;
+  std::string complaint_;  // the last error message of a rank
+  std::string foreign_;    // the most telling error line of the launcher, a shell or a library
+  std::string growing_;    // a report that is not whole yet
+  bool in_report_ = false;
+  std::string lost_host_;  // what mpirun said when it lost one; empty: it did not
   bool is_given_up_ = false;
   std::optional<report::Report> report_;      // the one that counts
   int reporter_ = 0;                          // the host that made it

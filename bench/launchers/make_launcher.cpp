@@ -113,7 +113,7 @@ LauncherChoice choose_launcher(const Options& options) {
   return choice;
 }
 
-std::unique_ptr<RunLauncher> make_launcher(const Options& options, const std::string& master_port) {
+std::unique_ptr<RunPlaces> make_launcher(const Options& options, const std::string& master_port) {
   LauncherChoice choice = choose_launcher(options);
   if (choice.launcher == kLocal) return nullptr;
   if (!master_port.empty()) launch::parse_master_port(master_port);  // or it throws

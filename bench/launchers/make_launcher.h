@@ -25,7 +25,7 @@ LauncherChoice choose_launcher(const Options& options);
 
 // Returns null where this process starts the ranks. `master_port`: MASTER_PORT, empty when it is
 // not set. Throws ConfigError, and CommError for hosts that cannot be used.
-std::unique_ptr<RunLauncher> make_launcher(const Options& options, const std::string& master_port);
+std::unique_ptr<RunPlaces> make_launcher(const Options& options, const std::string& master_port);
 
 // Throws ConfigError where the options name a launcher or hosts, with the reason `why`.
 void refuse_launchers(const Options& options, std::string_view why);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -33,6 +34,15 @@ bool is_waiting(const HostLink& link) { return link.lost().empty() && link.view(
 
 std::vector<HostPlace> all_places(const std::vector<HostSlots>& hosts) {
   return place_ranks(hosts, count_slots(hosts), 0);
+}
+
+// Throws what a host says, with its name, where it says that it cannot.
+void throw_refusal(const std::string& host, const std::string& error, int exit_code) {
+  if (error.empty()) return;
+  const std::string message = fmt::format("host {}: {}", host, error);
+  if (exit_code == UnavailableError("").exit_code()) throw UnavailableError(message);
+  if (exit_code == CommError("").exit_code()) throw CommError(message);
+  throw ConfigError(message);
 }
 
 }  // namespace
@@ -138,28 +148,176 @@ std::string SshLauncher::backend(const Options& options, const RunCell& cell) co
   return backend_on(hosts_, options, cell, [this](std::size_t host) { return member(host); });
 }
 
-LaunchedRun SshLauncher::run(const TrainingJob& job, const Options& options,
-                             const std::function<void()>& tick) {
-  const auto [workers, servers] = processes_of(job.cell);
-  const auto places = place_ranks(hosts_, workers, servers);
+// A reference has a rank on each host, and no world.
+std::vector<HostPlace> SshLauncher::places_of(const TrainingJob& job) const {
+  if (!job.is_reference()) {
+    const auto [workers, servers] = processes_of(job.cell);
+    return place_ranks(hosts_, workers, servers);
+  }
+  std::vector<HostPlace> places(hosts_.size());
+  for (std::size_t host = 0; host < places.size(); ++host) places[host].host = host;
+  return places;
+}
+
+bool SshLauncher::oversubscribes(const TrainingJob& job) const {
+  const std::vector<RankPlan> ranks = plan_strategy(strategy_config(job)).ranks;
+  const std::vector<HostPlace> places = places_of(job);
+  std::map<std::string, std::size_t> devices;  // by mark
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    devices[view(places[rank].host).mark] += std::max<std::size_t>(1, ranks[rank].replicas.size());
+  }
+  const auto threads = static_cast<std::size_t>(job.threads_per_device);
+  return std::ranges::any_of(places, [&](const HostPlace& place) {
+    const HostView& host = view(place.host);
+    return devices.at(host.mark) * threads > static_cast<std::size_t>(host.environment.cpu.cores);
+  });
+}
+
+// Waits for what the host answers. Nothing when the user interrupts; throws where the host is lost.
+template <typename Word>
+std::optional<Word> SshLauncher::await(HostLink& link) {
+  while (!interrupt_requested()) {
+    link.look(steady_s());
+    if (!link.lost().empty()) throw CommError(link.lost());
+    while (auto word = link.next()) {
+      if (auto* const found = std::get_if<Word>(&*word)) return std::move(*found);
+    }
+    std::vector<pollfd> watched;
+    link.watch(watched);
+    ::poll(watched.data(), watched.size(), kLookAtRunMs);
+  }
+  return std::nullopt;
+}
+
+void SshLauncher::give_inputs(HostLink& link) { link.send(AgentInputs{settings_}); }
+
+data::DatasetInfo SshLauncher::share_inputs(const Options& options) {
+  settings_ = launched_run_text(options);
+  for (HostLink& link : links_) give_inputs(link);
+  std::vector<HostInputs> all;
+  for (HostLink& link : links_) {
+    all.push_back(await<HostInputs>(link).value_or(HostInputs{}));
+    if (interrupt_requested()) throw Interrupted();
+    throw_refusal(link.host(), all.back().error, all.back().exit_code);
+    for (const auto& [what, hash] : all.back().contents) {
+      const std::string& first = all.front().contents.at(what);
+      if (hash == first) continue;
+      throw ConfigError(fmt::format(
+          "{} on host {} is not that on {}: its content has hash {}, not {}; give all hosts the "
+          "same files",
+          what, link.host(), links_.front().host(), hash, first));
+    }
+  }
+  return all.front().dataset;
+}
+
+report::MachineSnapshot SshLauncher::snapshot() {
+  HostLink& first = links_.front();
+  if (!first.lost().empty()) return {};
+  first.send(AgentLook{});
+  try {
+    return await<HostLoad>(first).value_or(HostLoad{}).snapshot;
+  } catch (const CommError&) {  // the run that it frames will say so
+    return {};
+  }
+}
+
+// What each host is to start, without variables.
+std::vector<AgentRun> SshLauncher::orders(const TrainingJob& job,
+                                          const std::vector<HostPlace>& places) const {
+  const std::vector<RankPlan> ranks = plan_strategy(strategy_config(job)).ranks;
+  std::vector<AgentRun> all(hosts_.size());
+  std::map<std::string, int> on_machine;  // devices so far, by mark
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    AgentRun::Process process;
+    process.number = job.is_reference() ? 0 : static_cast<int>(rank);
+    process.devices = ranks.at(static_cast<std::size_t>(process.number)).replicas;
+    if (process.devices.empty()) process.devices = {process.number};  // a server's
+    int& count = on_machine[view(places[rank].host).mark];
+    for (std::size_t i = 0; i < process.devices.size(); ++i) process.places.push_back(count++);
+    process.variables["RANK"] = std::to_string(process.number);
+    process.variables["LOCAL_RANK"] = std::to_string(places[rank].local_rank);
+    all[places[rank].host].processes.push_back(std::move(process));
+  }
+  for (std::size_t host = 0; host < all.size(); ++host) {
+    all[host].machine_devices = on_machine[view(host).mark];
+  }
+  return all;
+}
+
+// The variables by which the ranks of a world find each other, at a store of the first host's.
+std::map<std::string, std::string> SshLauncher::meeting(const TrainingJob& job,
+                                                        std::size_t processes, bool one_host) {
+  std::map<std::string, std::string> variables = {
+      {"DDPBENCH_LAUNCHER", "ddpbench"},
+      {"DDPBENCH_JOB_SECRET", launch::make_secret()},
+      {"WORLD_SIZE", std::to_string(job.is_reference() ? 1 : processes)},
+      {"MASTER_ADDR", "127.0.0.1"}};
+  if (job.is_reference() || processes == 1) return variables;
+  HostLink& first = links_.front();
+  first.send(AgentStore{.host = one_host ? "127.0.0.1" : host_address_of(hosts_.front()),
+                        .interface = one_host ? "" : job.options.interface,
+                        .port = launch::parse_master_port(port_),
+                        .secret = variables["DDPBENCH_JOB_SECRET"]});
+  const HostStore store = await<HostStore>(first).value_or(HostStore{});
+  throw_refusal(first.host(), store.error, store.exit_code);
+  variables["MASTER_ADDR"] = store.address;
+  variables["MASTER_PORT"] = std::to_string(store.port);
+  return variables;
+}
+
+launch::SuperviseResult SshLauncher::run(const TrainingJob& job, const HostReference& reference,
+                                         launch::RankChannels& channels,
+                                         const launch::SuperviseOptions& supervise) {
+  const double begin_s = steady_s();
+  const std::vector<HostPlace> places = places_of(job);
   for (const HostPlace& place : places) {
     HostLink& link = links_[place.host];
     link.look(steady_s());
+    if (link.lost().empty()) continue;
     // A connection that is gone is made anew, since its host may be back.
-    if (!link.lost().empty()) link = HostLink(link.host(), start_);
+    link = HostLink(link.host(), start_);
+    connect({place});
+    give_inputs(link);
+    const HostInputs inputs = await<HostInputs>(link).value_or(HostInputs{});
+    throw_refusal(link.host(), inputs.error, inputs.exit_code);
   }
-  connect(places);
+  std::vector<JoinedHosts::Member> members;
+  for (const HostPlace& place : places) members.push_back(member(place.host));
+  const JoinedHosts joined(members);
+  const auto variables = meeting(job, places.size(), !joined.are_several());
   if (interrupt_requested()) return {.interrupted = true};
-  const bool one_host = std::ranges::all_of(
-      places, [&](const HostPlace& place) { return place.host == places.front().host; });
-  auto variables = launched_run_variables(options);
-  variables["MASTER_ADDR"] = one_host ? "127.0.0.1" : host_address_of(hosts_.front());
-  variables["MASTER_PORT"] = port_;
+  std::vector<AgentRun> all = orders(job, places);
+  std::vector<HostProcess> processes;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const auto name = joined.name(static_cast<int>(rank));
+    const int number = job.is_reference() ? 0 : static_cast<int>(rank);
+    processes.push_back({&links_[places[rank].host], number, name});
+    if (!joined.are_several() || job.is_reference()) continue;
+    for (AgentRun::Process& process : all[places[rank].host].processes) {
+      process.variables["DDPBENCH_RANK_HOST"] = name;
+    }
+  }
+  launch::ChannelLayout layout = channels.layout();
+  if (job.is_reference()) layout.ranks = 1;
+  for (std::size_t host = 0; host < all.size(); ++host) {
+    if (all[host].processes.empty()) continue;
+    all[host].job = to_json(job).dump();
+    all[host].layout = layout;
+    all[host].variables = variables;
+    all[host].reference = reference.key;
+    all[host].extent = reference.extent;
+    links_[host].send(all[host]);
+  }
   std::vector<HostLink*> links;
   for (HostLink& link : links_) links.push_back(&link);
-  HostWorld world(std::move(links), places, options.timeout_s);
-  world.start(std::move(variables), options.threads_per_device);
-  return world.supervise(tick);
+  HostRun hosts(std::move(links), std::move(processes), channels, job.options.timeout_s);
+  auto result = launch::supervise(hosts.children(), begin_s, 1, channels, supervise);
+  if (result.failure && result.failure->rank >= 0) {
+    const std::string& note = hosts.note(result.failure->rank);
+    if (!note.empty()) result.failure->error.message += "; " + note;
+  }
+  return result;
 }
 
 }  // namespace ddpbench::bench

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +30,11 @@ std::string backend_on(const std::vector<HostSlots>& hosts, const Options& optio
                        const RunCell& cell,
                        const std::function<JoinedHosts::Member(std::size_t)>& member);
 
-class SshLauncher final : public RunLauncher {
+class SshLauncher final : public RunHosts {
  public:
-  // Connects to all hosts. Throws CommError (exit 4) that names those which cannot be used: out of
-  // reach, without the program, with another version of it. `port`: MASTER_PORT of the runs.
+  // Connects to all hosts, each once. Throws CommError (exit 4) that names those which cannot be
+  // used: out of reach, without the program, with another version of it. `port`: MASTER_PORT of the
+  // runs.
   SshLauncher(std::vector<HostSlots> hosts, AgentStart start, std::string port);
   // Lets the agents end, for a moment.
   ~SshLauncher() override;
@@ -42,11 +45,23 @@ class SshLauncher final : public RunLauncher {
   std::optional<int> slots() const override { return count_slots(hosts_); }
   void describe(report::Environment& environment) const override;
   std::string backend(const Options& options, const RunCell& cell) const override;
-  LaunchedRun run(const TrainingJob& job, const Options& options,
-                  const std::function<void()>& tick) override;
+  data::DatasetInfo share_inputs(const Options& options) override;
+  launch::SuperviseResult run(const TrainingJob& job, const HostReference& reference,
+                              launch::RankChannels& channels,
+                              const launch::SuperviseOptions& supervise) override;
+  int count() const override { return static_cast<int>(hosts_.size()); }
+  bool oversubscribes(const TrainingJob& job) const override;
+  report::MachineSnapshot snapshot() override;
 
  private:
   void connect(const std::vector<HostPlace>& places);
+  std::vector<HostPlace> places_of(const TrainingJob& job) const;
+  std::vector<AgentRun> orders(const TrainingJob& job, const std::vector<HostPlace>& places) const;
+  void give_inputs(HostLink& link);
+  template <typename Word>
+  std::optional<Word> await(HostLink& link);
+  std::map<std::string, std::string> meeting(const TrainingJob& job, std::size_t processes,
+                                             bool one_host);
   const HostView& view(std::size_t host) const { return views_.at(host); }
   JoinedHosts::Member member(std::size_t host) const;
 
@@ -55,6 +70,7 @@ class SshLauncher final : public RunLauncher {
   std::string port_;
   std::vector<HostLink> links_;  // [host]
   std::vector<HostView> views_;  // [host], of the first connection
+  std::string settings_;         // of share_inputs(); empty: not yet
 };
 
 }  // namespace ddpbench::bench

@@ -287,6 +287,10 @@ bool is_approximate(const TrainingJob& job) {
   return outcome_of(strategy_config(job)) == Outcome::approximate;
 }
 
+nlohmann::json dataset_json(const data::DatasetInfo& dataset) { return dataset; }
+data::DatasetInfo dataset_from_json(const nlohmann::json& json) {
+  return json.get<data::DatasetInfo>();
+}
 nlohmann::json to_json(const TrainingJob& job) { return job; }
 TrainingJob training_job_from_json(const nlohmann::json& json) { return json.get<TrainingJob>(); }
 

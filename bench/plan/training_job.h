@@ -109,6 +109,8 @@ int cycle_steps(const TrainingJob& job);
 // Whether the run's strategy computes something else than one device, by design.
 bool is_approximate(const TrainingJob& job);
 
+nlohmann::json dataset_json(const data::DatasetInfo& dataset);
+data::DatasetInfo dataset_from_json(const nlohmann::json& json);
 nlohmann::json to_json(const TrainingJob& job);
 TrainingJob training_job_from_json(const nlohmann::json& json);
 

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "bench/host/host_network.h"
 #include "bench/host/terminal.h"
 #include "bench/measure/replica_recorder.h"
 #include "bench/rank/rank_devices.h"
@@ -25,6 +26,8 @@
 
 namespace ddpbench::bench {
 namespace {
+
+constexpr double kAddress_s = 30;  // for the name of rank 0's host
 
 nlohmann::json read_job(const char* descriptor) {
   const auto fd = number_in<int>(descriptor);
@@ -54,6 +57,23 @@ ThreadEnd end_of(int rank, launch::RankChannels& channels, const RunRank& run) {
     end.left_behind = end.left_behind || leaves_thread_behind(error);
   }
   return end;
+}
+
+RankNetwork network_of(const launch::RankEnvironment& environment, const std::string& interface) {
+  if (environment.host.empty()) return {};
+  RankNetwork network{.ranks = environment.world_size};
+  if (!interface.empty()) network.interface = find_interface(interface).name;
+  return network;
+}
+
+// What a rank of several hosts has besides. The first of each host but rank 0's measures its clock.
+void join_hosts(const launch::RankEnvironment& environment, const std::string& interface,
+                RankInputs& inputs) {
+  inputs.host = environment.host;
+  inputs.address = interface.empty() ? address_towards(environment.master_address, kAddress_s)
+                                     : find_interface(interface).address;
+  if (environment.local_rank != 0 || environment.rank == 0) return;
+  inputs.read_clock = [store = inputs.store] { return bench::read_clock(*store); };
 }
 
 }  // namespace
@@ -100,7 +120,7 @@ int run_training_process(const nlohmann::json& description,
   std::optional<InterpreterLock> interpreter;  // of all ranks
   if (job.options.emulate_gil_us > 0) interpreter.emplace(job.options.emulate_gil_us * 1e-6);
   const auto connect = rank_meeting(environment, ranks, wait_limit_s(job.options.timeout_s));
-  prepare_rank(job, environment.rank * ranks);
+  prepare_rank(job, environment.rank * ranks, network_of(environment, job.options.interface));
   const auto run = [&](int rank, launch::RankWriter& writer, bool& rank_left_behind) {
     const std::shared_ptr<comm::Store> store = connect();
     RankInputs inputs;
@@ -108,6 +128,7 @@ int run_training_process(const nlohmann::json& description,
     inputs.store = store.get();
     inputs.decoded = dataset.view().as<const std::byte>();
     inputs.interpreter = interpreter ? &*interpreter : nullptr;
+    if (!environment.host.empty()) join_hosts(environment, job.options.interface, inputs);
     if (reference && job.is_reference()) inputs.reference_out = &*reference;
     if (reference && !job.is_reference() && job.verify_steps() > 0) inputs.reference = &*reference;
     run_session(

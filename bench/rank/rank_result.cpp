@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank/rank_result.h"
 
+#include <cstdint>
+
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json_members.h"
 
@@ -45,6 +48,28 @@ std::string encoded(const RankResult& result) { return result_bytes(result); }
 
 RankResult decoded_rank_result(const std::string& bytes) {
   return result_of_bytes<RankResult>(bytes);
+}
+
+ClockReading read_clock(comm::Store& store) {
+  constexpr int kRoundTrips = 50, kFewestRoundTrips = 3;
+  constexpr double kLongest_s = 0.5, kNanosecond_s = 1e-9;
+  const double begin_s = steady_s();
+  std::int64_t shortest_ns = INT64_MAX;
+  ClockReading reading;
+  for (int i = 0; i < kRoundTrips; ++i) {
+    if (i >= kFewestRoundTrips && steady_s() - begin_s > kLongest_s) break;
+    const std::int64_t asked_ns = comm::own_clock_ns();
+    const std::int64_t told_ns = store.clock_ns();
+    const std::int64_t heard_ns = comm::own_clock_ns();
+    if (heard_ns - asked_ns >= shortest_ns) continue;
+    shortest_ns = heard_ns - asked_ns;
+    // Differences of whole numbers: clocks of hosts that run for long have no digits to spare.
+    const std::int64_t half_ns = shortest_ns / 2;
+    reading.at_s = static_cast<double>(asked_ns + half_ns) * kNanosecond_s;
+    reading.offset_s = static_cast<double>(asked_ns + half_ns - told_ns) * kNanosecond_s;
+    reading.bound_s = static_cast<double>(half_ns + 1) * kNanosecond_s;
+  }
+  return reading;
 }
 
 int report_error(launch::RankWriter& writer, const std::exception& error) {

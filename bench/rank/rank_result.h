@@ -14,6 +14,7 @@
 #include "bench/measure/loss_progress.h"
 #include "bench/rank/reference_weights.h"
 #include "kernels/runtime/buffer.h"
+#include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/strategy.h"
 #include "reports/data/report.h"
@@ -41,6 +42,11 @@ struct ClockReading {
   double offset_s = 0;  // this host's clock minus the other
   double bound_s = 0;   // the offset is wrong by so much at most
 };
+
+// Asks for the other clock some dozen times, for half a second at most. The other clock was read
+// within the round trip, so its middle is right within half of it; the shortest counts (Cristian,
+// "Probabilistic clock synchronization", Distributed Computing 3, 1989). Throws CommError.
+ClockReading read_clock(comm::Store& store);
 
 // What one participant of a run (devices, then servers) sends another in a step.
 struct LinkTraffic {

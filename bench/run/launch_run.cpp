@@ -235,17 +235,23 @@ void note_memory_kill(const MemoryKills& before, launch::SuperviseResult& result
 }
 
 launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,
-                                   Progress& progress, std::function<bool()> interrupted) {
-  std::vector<int> fds = {job.dataset_fd};
-  if (job.reference_fd >= 0) fds.push_back(job.reference_fd);
+                                   Progress& progress, std::function<bool()> interrupted,
+                                   RunHosts* hosts, const HostReference& reference) {
   launch::SuperviseOptions supervise;
   supervise.timeout_s = job.options.timeout_s;
   supervise.interrupted = std::move(interrupted);
   supervise.progress = [&](const launch::RankChannels& all) { progress.update(all); };
   progress.begin(job);
-  const int per_process = plan_strategy(strategy_config(job)).ranks_per_process;
-  auto result = launch_job(kTrainingKind, to_json(job), per_process, job.options.threads_per_device,
-                           fds, channels, supervise);
+  launch::SuperviseResult result;
+  if (hosts != nullptr) {
+    result = hosts->run(job, reference, channels, supervise);
+  } else {
+    std::vector<int> fds = {job.dataset_fd};
+    if (job.reference_fd >= 0) fds.push_back(job.reference_fd);
+    const int per_process = plan_strategy(strategy_config(job)).ranks_per_process;
+    result = launch_job(kTrainingKind, to_json(job), per_process, job.options.threads_per_device,
+                        fds, channels, supervise);
+  }
   progress.end();
   return result;
 }

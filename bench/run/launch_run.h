@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts one run in fresh processes: what they inherit, and how they are watched; or by a
-// RunLauncher.
+// Starts one run in fresh processes: what they inherit, and how they are watched; here, on the
+// hosts of RunHosts, or by a RunLauncher.
 #pragma once
 
 #include <functional>
@@ -15,11 +15,13 @@
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
 #include "bench/plan/training_job.h"
+#include "bench/rank/reference_weights.h"
 #include "kernels/nn/model/model.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"
 #include "reports/exports/trace.h"
+#include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
 
@@ -101,12 +103,6 @@ launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json descr
 // the failure's message says so.
 void note_memory_kill(const MemoryKills& before, launch::SuperviseResult& result);
 
-// Runs `job` (its dataset_fd and reference_fd are inherited) and returns when all processes are
-// gone. It is interrupted when `interrupted`, asked often, says so.
-launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,
-                                   Progress& progress,
-                                   std::function<bool()> interrupted = interrupt_requested);
-
 // What became of a run.
 struct LaunchedRun {
   bool interrupted = false;
@@ -116,12 +112,11 @@ struct LaunchedRun {
   int exit_code = 0;                       // of the run; 0 unless it failed
 };
 
-// Starts the ranks of a matrix's runs in place of the supervisor's own processes: on other hosts,
-// or by another program (bench/launchers/). Each run is a joined world (bench/joined/), whose ranks
-// report to it.
-class RunLauncher {
+// Where the ranks of a matrix's runs are in place of this machine: on other hosts, or where another
+// program starts them (bench/launchers/).
+class RunPlaces {
  public:
-  virtual ~RunLauncher() = default;
+  virtual ~RunPlaces() = default;
 
   // Puts the devices of the hosts in place of this machine's.
   virtual void find_devices(HostDevices& devices) const = 0;
@@ -132,11 +127,50 @@ class RunLauncher {
   // Resolves --backend for the hosts on which the ranks of `cell` will run; `options` are those of
   // its run. Throws ConfigError or UnavailableError, naming the hosts, if it cannot connect them.
   virtual std::string backend(const Options& options, const RunCell& cell) const = 0;
+};
+
+// Another program starts the ranks, and each run is a joined world (bench/joined/), whose ranks
+// report to it.
+class RunLauncher : public RunPlaces {
+ public:
   // Makes the run of `job`, whose settings are `options`, and returns when all its processes are
   // gone. Calls `tick` about ten times a second. What fails is in the result. With
   // options.dry_run the ranks end before their first step, and report nothing.
   virtual LaunchedRun run(const TrainingJob& job, const Options& options,
                           const std::function<void()>& tick) = 0;
 };
+
+// The reference that a run on hosts computes, or is verified against.
+struct HostReference {
+  std::string key;  // reference_key(); empty: none
+  ReferenceWeights::Extent extent = {};
+};
+
+// An agent on each host starts the ranks, which the supervisor watches as its own children.
+class RunHosts : public RunPlaces {
+ public:
+  // Has every host decode the data set of `options`, and returns what it is. Throws what a host
+  // says that cannot, and ConfigError where hosts have different files.
+  virtual data::DatasetInfo share_inputs(const Options& options) = 0;
+  // Starts the ranks of `job`, which write into `channels`, and returns when all are gone. A
+  // reference is computed on every host, by a rank of `channels` each.
+  virtual launch::SuperviseResult run(const TrainingJob& job, const HostReference& reference,
+                                      launch::RankChannels& channels,
+                                      const launch::SuperviseOptions& supervise) = 0;
+  // How many ranks a reference has.
+  virtual int count() const = 0;
+  // Whether the devices of a machine have more threads than cores.
+  virtual bool oversubscribes(const TrainingJob& job) const = 0;
+  // Of the host of rank 0.
+  virtual report::MachineSnapshot snapshot() = 0;
+};
+
+// Runs `job` and returns when all its processes are gone: here, where they inherit its dataset_fd
+// and reference_fd, or on `hosts`, if not null. It is interrupted when `interrupted`, asked often,
+// says so.
+launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,
+                                   Progress& progress,
+                                   std::function<bool()> interrupted = interrupt_requested,
+                                   RunHosts* hosts = nullptr, const HostReference& reference = {});
 
 }  // namespace ddpbench::bench

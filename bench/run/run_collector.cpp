@@ -231,7 +231,8 @@ report::ErrorInfo error_info(const launch::RunFailure& failure, const CollectedR
   report::ErrorInfo error = failure_info(failure);
   if (failure.rank < 0) return error;
   const auto rank = static_cast<std::size_t>(failure.rank);
-  if (rank < all.results.size()) error.host = all.results[rank].host;
+  error.host = failure.host;
+  if (error.host.empty() && rank < all.results.size()) error.host = all.results[rank].host;
   if (error.host.empty()) error.host = host_name();
   return error;
 }

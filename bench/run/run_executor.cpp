@@ -128,14 +128,17 @@ Figure PeakRates::of(const TrainingJob& job) {
   return Figure::of(*known->second.value / job.cell.world_size);
 }
 
-RunExecutor::RunExecutor(const Options& options, const HostDevices& host, RunLauncher* launcher)
+RunExecutor::RunExecutor(const Options& options, const HostDevices& host, RunPlaces* places)
     : options_(options),
       host_(host),
-      launcher_(launcher),
+      places_(places),
+      launcher_(dynamic_cast<RunLauncher*>(places)),
+      hosts_(dynamic_cast<RunHosts*>(places)),
       model_(nn::load_model_file(find_model(options.model), options.crop)),
       network_(network_of(model_, find_model(options.model))),
       source_(open_data(options, model_)),
-      dataset_info_(describe_data(*source_, options)),
+      dataset_info_(hosts_ != nullptr ? hosts_->share_inputs(options)
+                                      : describe_data(*source_, options)),
       progress_(Progress::style_for_stdout(options.quiet)) {
   check_dataset_fits(model_, dataset_info_, network_.path);
   check_data_options(options, dataset_info_);
@@ -143,14 +146,15 @@ RunExecutor::RunExecutor(const Options& options, const HostDevices& host, RunLau
 
 TrainingJob RunExecutor::plan(const RunCell& cell) const {
   Options options = entry_options(options_, cell);
-  if (launcher_ != nullptr) options.backend = launcher_->backend(options, cell);
+  if (places_ != nullptr) options.backend = places_->backend(options, cell);
   TrainingJob job = make_training_job(options, cell, dataset_info_, network_, host_);
   job.title = run_title(cell, options_);
+  if (hosts_ != nullptr && job.gpus.empty()) job.oversubscribed = hosts_->oversubscribes(job);
   return job;
 }
 
 void RunExecutor::decode() {
-  if (launcher_ != nullptr) return;
+  if (places_ != nullptr) return;
   FileDescriptor images = source_->open_decoded([&](auto done, auto of, const std::string& path) {
     if (interrupt_requested()) throw Interrupted();
     progress_.show_decoding(done, of, path);
@@ -217,8 +221,11 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
       jobs.insert(jobs.begin(), reference_job(job));
     }
     for (const TrainingJob& one : jobs) {
-      launch::RankChannels channels = launch::RankChannels::create(channel_layout(one, model_));
-      const launch::SuperviseResult result = launch_run(one, channels, progress_);
+      auto layout = channel_layout(one, model_);
+      if (hosts_ != nullptr && one.is_reference()) layout.ranks = hosts_->count();
+      launch::RankChannels channels = launch::RankChannels::create(layout);
+      const launch::SuperviseResult result =
+          launch_run(one, channels, progress_, interrupt_requested, hosts_);
       if (result.failure) note_failure(one.title, *result.failure);
       if (result.interrupted) return std::nullopt;
       if (one.is_reference() || !is_timed) continue;
@@ -269,7 +276,13 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   job.verification_tolerance = tolerance_for(job, model_);
   job.dataset_fd = dataset_.fd();
   std::optional<launch::RunFailure> failure;
-  job.reference_fd = reference_for(job, failure);
+  HostReference on_hosts;
+  if (hosts_ != nullptr) {
+    on_hosts = reference_on_hosts(job, failure);
+    if (!on_hosts.key.empty()) job.reference_fd = 0;  // there is one; each host has its own
+  } else {
+    job.reference_fd = reference_for(job, failure);
+  }
   if (failure || interrupt_requested()) {
     report::Run run = planned_run(job);
     run.status = failure ? report::Status::failed : report::Status::interrupted;
@@ -281,11 +294,14 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
     }
     return run;
   }
-  const report::Figure peak = peaks_.of(job);
+  const report::Figure peak = hosts_ != nullptr
+                                  ? Figure::missing("the peak of other hosts is not measured")
+                                  : peaks_.of(job);
   launch::RankChannels channels = launch::RankChannels::create(channel_layout(job, model_));
-  const report::MachineSnapshot before = take_machine_snapshot();
-  launch::SuperviseResult result = launch_run(job, channels, progress_);
-  const report::MachineSnapshot after = take_machine_snapshot();
+  const report::MachineSnapshot before = snapshot();
+  launch::SuperviseResult result =
+      launch_run(job, channels, progress_, interrupt_requested, hosts_, on_hosts);
+  const report::MachineSnapshot after = snapshot();
   report::Run run = collect_run(job, channels, result);
   run.peak_flops_per_s_per_device = peak;
   if (!options_.trace_path.empty()) add_trace(job, trace_of_run(job, channels));
@@ -310,13 +326,37 @@ int RunExecutor::reference_for(const TrainingJob& job, std::optional<launch::Run
   auto weights = ReferenceWeights::create(extent);
   TrainingJob reference = reference_job(job);
   reference.reference_fd = weights.fd();
-  launch::RankChannels channels = launch::RankChannels::create(channel_layout(reference, model_));
-  const auto result = launch_run(reference, channels, progress_);
+  const auto result = compute(reference, {});
   if (result.failure) failure = result.failure;
   if (result.interrupted || result.failure) return -1;
   const int fd = weights.fd();
   references_.emplace(key, std::move(weights));
   return fd;
+}
+
+// Hosts keep the one that they computed last.
+HostReference RunExecutor::reference_on_hosts(const TrainingJob& job,
+                                              std::optional<launch::RunFailure>& failure) {
+  if (!needs_reference(job)) return {};
+  const HostReference wanted{reference_key(job), ReferenceWeights::extent_of(job, model_)};
+  if (reference_on_hosts_ == wanted.key) return wanted;
+  reference_on_hosts_.clear();
+  const auto result = compute(reference_job(job), wanted);
+  if (result.failure) failure = result.failure;
+  if (!result.interrupted && !result.failure) reference_on_hosts_ = wanted.key;
+  return wanted;
+}
+
+launch::SuperviseResult RunExecutor::compute(const TrainingJob& reference,
+                                             const HostReference& on_hosts) {
+  auto layout = channel_layout(reference, model_);
+  if (hosts_ != nullptr) layout.ranks = hosts_->count();
+  launch::RankChannels channels = launch::RankChannels::create(layout);
+  return launch_run(reference, channels, progress_, interrupt_requested, hosts_, on_hosts);
+}
+
+report::MachineSnapshot RunExecutor::snapshot() const {
+  return hosts_ != nullptr ? hosts_->snapshot() : take_machine_snapshot();
 }
 
 // Forgets references while they would fill more than a quarter of the memory with the next one. A

@@ -14,10 +14,6 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr int kRoundTrips = 50, kFewestRoundTrips = 3;
-constexpr double kLongest_s = 0.5;
-constexpr double kNanosecond_s = 1e-9;
-
 // Two quartz clocks of 100 ppm each drift apart by so much a second at most.
 constexpr double kMostDrift = 2e-4;
 constexpr const char* kNotMeasured = "its ranks ended before they measured it";
@@ -89,26 +85,6 @@ void fill_rank(const Entrances& entrances, std::size_t ranks, bool comparable,
 }
 
 }  // namespace
-
-ClockReading read_clock(comm::Store& store) {
-  const double begin_s = steady_s();
-  std::int64_t shortest_ns = INT64_MAX;
-  ClockReading reading;
-  for (int i = 0; i < kRoundTrips; ++i) {
-    if (i >= kFewestRoundTrips && steady_s() - begin_s > kLongest_s) break;
-    const std::int64_t asked_ns = comm::own_clock_ns();
-    const std::int64_t told_ns = store.clock_ns();
-    const std::int64_t heard_ns = comm::own_clock_ns();
-    if (heard_ns - asked_ns >= shortest_ns) continue;
-    shortest_ns = heard_ns - asked_ns;
-    // Differences of whole numbers: clocks of hosts that run for long have no digits to spare.
-    const std::int64_t half_ns = shortest_ns / 2;
-    reading.at_s = static_cast<double>(asked_ns + half_ns) * kNanosecond_s;
-    reading.offset_s = static_cast<double>(asked_ns + half_ns - told_ns) * kNanosecond_s;
-    reading.bound_s = static_cast<double>(half_ns + 1) * kNanosecond_s;
-  }
-  return reading;
-}
 
 HostClocks::HostClocks(const RankRecords& records) {
   for (std::size_t r = 0; r < records.results.size(); ++r) {

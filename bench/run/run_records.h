@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of a run recorded, on one clock. read_clock measures a host's clock against that
-// of the host that serves the store, which is rank 0's. HostClocks has what all ranks measured, and
-// what follows for the times that they recorded. Below: the times, phases, buckets, epochs and loss
-// of a report that are made from the records (step_figures.cpp; docs/metrics.md has the formulas).
+// What the ranks of a run recorded, on one clock. HostClocks has what ranks of several hosts
+// measured of theirs (read_clock), and what follows for the times that they recorded. Below: the
+// times, phases, buckets, epochs and loss of a report that are made from the records
+// (step_figures.cpp; docs/metrics.md has the formulas).
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,12 @@
 
 #include "bench/plan/training_job.h"
 #include "bench/rank/rank_result.h"
-#include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"
 #include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
-
-// Asks for the other clock some dozen times, for half a second at most. The other clock was read
-// within the round trip, so its middle is right within half of it; the shortest counts (Cristian,
-// "Probabilistic clock synchronization", Distributed Computing 3, 1989). Throws CommError.
-ClockReading read_clock(comm::Store& store);
 
 // What the ranks of a run left: [rank]. Servers take no steps: they have no row in `steps` and
 // `buckets`, and are the last ranks.

@@ -54,8 +54,8 @@ class RunExecutor {
  public:
   // `options`: resolved (device, backend, number of devices); they outlive the executor. Finds
   // network and data set. Throws ConfigError when they are missing or do not fit each other.
-  // `launcher`, if not null, starts the ranks, and outlives the executor.
-  RunExecutor(const Options& options, const HostDevices& host, RunLauncher* launcher = nullptr);
+  // `places`, if not null, have the ranks, and outlive the executor.
+  RunExecutor(const Options& options, const HostDevices& host, RunPlaces* places = nullptr);
 
   const data::DatasetInfo& dataset() const { return dataset_info_; }
   const nn::ModelSpec& model() const { return model_; }
@@ -63,7 +63,7 @@ class RunExecutor {
 
   // Plans the job of a cell. Throws ConfigError for one that cannot work.
   TrainingJob plan(const RunCell& cell) const;
-  // Decodes the data set, once, before the first run. Ranks of a launcher do it on their hosts.
+  // Decodes the data set, once, before the first run, where the ranks are this process's own.
   void decode();
   // Where the runs from now on stand among those of the command, to be shown with their progress.
   void place(const SweepPlace& place) { progress_.place(place); }
@@ -89,11 +89,17 @@ class RunExecutor {
   // The descriptor of the reference, computed once for all runs that share it; -1 when the run
   // needs none or it was interrupted. Sets `failure` when it cannot be computed.
   int reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure);
+  HostReference reference_on_hosts(const TrainingJob& job,
+                                   std::optional<launch::RunFailure>& failure);
+  launch::SuperviseResult compute(const TrainingJob& reference, const HostReference& on_hosts);
+  report::MachineSnapshot snapshot() const;
   void make_room_for(std::size_t bytes);
 
   const Options& options_;
   const HostDevices& host_;
-  RunLauncher* launcher_;  // null: this process starts the ranks
+  RunPlaces* places_;      // null: this process starts the ranks
+  RunLauncher* launcher_;  // null: another program does not
+  RunHosts* hosts_;        // null: agents on hosts do not
   nn::ModelSpec model_;
   Network network_;
   std::unique_ptr<data::DatasetSource> source_;
@@ -101,6 +107,7 @@ class RunExecutor {
   SharedMemory dataset_;
   Progress progress_;
   std::map<std::string, ReferenceWeights> references_;
+  std::string reference_on_hosts_;  // the key of the one that they have; empty: none
   std::set<std::string> rehearsed_references_;
   // Seconds of a step by entry and batch, on a core or GPU of its own.
   std::map<std::pair<std::size_t, std::int64_t>, double> rehearsed_step_s_;
@@ -113,17 +120,17 @@ class RunExecutor {
 // The median step time of a run that ended well; nothing for others and for null.
 std::optional<double> step_time(const report::Run* run);
 
-// Resolves --device, --gpus=all and what depends on them for the devices of `host`, or of the hosts
-// that `launcher`, if not null, has. Returns why --device=auto was resolved so.
+// Resolves --device, --gpus=all and what depends on them for the devices of `host`, or of `places`
+// if not null. Returns why --device=auto was resolved so.
 std::string resolve_devices(Options& options, const HostDevices& host,
-                            const RunLauncher* launcher = nullptr);
+                            const RunPlaces* places = nullptr);
 
 class Session {
  public:
   // Throws ConfigError or UnavailableError for what cannot work, before anything is started.
-  // `launcher`: what starts the ranks; null: this process.
+  // `places`: where the ranks are; null: they are processes of this one.
   Session(Options options, std::vector<std::string> arguments,
-          std::unique_ptr<RunLauncher> launcher = nullptr);
+          std::unique_ptr<RunPlaces> places = nullptr);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -157,7 +164,7 @@ class Session {
   void save_partial();
 
   Options options_;
-  std::unique_ptr<RunLauncher> launcher_;
+  std::unique_ptr<RunPlaces> places_;
   HostDevices host_;
   std::vector<std::string> notes_;  // to be said before the first run; some are empty
   ReportOutput file_;

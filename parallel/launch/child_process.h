@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts, watches, signals and reaps one child process of the supervisor. Private to launch/.
+// Child: one process of a run, as its supervisor sees it. ChildProcess: one that this process
+// starts, watches, signals and reaps itself.
 #pragma once
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/types.h>
 
@@ -64,27 +66,54 @@ struct ChildExit {
 // By a wait status, as of waitpid(2).
 ChildExit exit_by(int wait_status);
 
+// A process of a run: a child of the supervisor's own, or one on another host that its agent there
+// has started.
+class Child {
+ public:
+  virtual ~Child() = default;
+
+  // Waits until the program runs, for at most so many milliseconds. Returns whether it does: a
+  // process that was stopped, or whose file system hangs, does not. Throws UnavailableError, naming
+  // the executable, when it cannot.
+  virtual bool confirm(int milliseconds) = 0;
+  virtual bool alive() const noexcept = 0;
+  // Adds what to wait for until there may be something new to see of it.
+  virtual void watch(std::vector<pollfd>& all) const = 0;
+  // Looks whether it has ended; with `block`, waits for its end. What its ranks have written is
+  // complete once it has.
+  virtual const std::optional<ChildExit>& reap(bool block = false) = 0;
+  virtual void signal(int number) const noexcept = 0;
+  virtual bool is_stopped() const = 0;  // by SIGSTOP or a debugger
+
+  // Its host's name; empty: that of its supervisor, or the only one of the run.
+  virtual std::string host() const { return {}; }
+  // Why it cannot be reached any more; empty: it can.
+  virtual std::string lost() const { return {}; }
+  // How far its host's monotonic clock is ahead of that of this host.
+  virtual double clock_ahead_s() const { return 0; }
+};
+
 // Owns a child: one that is still alive when this object is destroyed is killed and reaped. Must be
 // used on the thread that started it, because the kernel ends the child with that thread.
-class ChildProcess {
+class ChildProcess final : public Child {
  public:
   // Starts the executable. Whether it could be executed is known only after confirm().
   explicit ChildProcess(const ChildSpec& spec);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
-  ~ChildProcess();
+  ~ChildProcess() override;
 
-  // Waits until the program runs, for at most so many milliseconds. Returns whether it does: a
-  // process that was stopped, or whose file system hangs, does not. Throws UnavailableError, naming
-  // the executable, when it cannot.
-  bool confirm(int milliseconds);
+  bool confirm(int milliseconds) override;
 
-  bool alive() const noexcept { return pid_ > 0 && !exit_; }
+  bool alive() const noexcept override { return pid_ > 0 && !exit_; }
+  void watch(std::vector<pollfd>& all) const override {
+    if (alive()) all.push_back({watch_fd(), POLLIN, 0});
+  }
   // Becomes readable when the child has ended; -1 on kernels without pidfd_open.
   int watch_fd() const noexcept { return watch_.get(); }
-  // Reaps the child if it has ended; with `block`, waits for its end.
-  const std::optional<ChildExit>& reap(bool block = false);
-  void signal(int number) const noexcept;
+  const std::optional<ChildExit>& reap(bool block = false) override;
+  void signal(int number) const noexcept override;
+  bool is_stopped() const override { return state().is_stopped(); }
   ProcessState state() const;
 
  private:

@@ -120,6 +120,11 @@ RunFailure own_failure(Ranks ranks, std::size_t rank) {
     failure.signal = view.exit ? view.exit->signal : 0;
     return failure;
   }
+  if (!view.lost.empty()) {
+    return noticed_failure_at(
+        ranks, rank, CommError("").kind(),
+        fmt::format("{} was lost {}: {}", process_words(ranks, rank), where, view.lost));
+  }
   if (view.exit->signal != 0) {
     RunFailure failure =
         noticed_failure_at(ranks, rank, "signal",
@@ -241,7 +246,8 @@ std::string signal_name(int number) {
 }
 
 bool has_failed(const RankView& view) {
-  return view.status.error || (view.exit && (view.exit->signal != 0 || view.exit->code != 0));
+  return view.status.error || !view.lost.empty() ||
+         (view.exit && (view.exit->signal != 0 || view.exit->code != 0));
 }
 
 bool only_noticed(const RankView& view) {

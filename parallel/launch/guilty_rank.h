@@ -21,13 +21,14 @@ struct RankView {
   bool deserted = false;          // it ended too early, though it may have taken its last step
   double last_progress_s = 0;     // when its heartbeat last changed
   std::string host;               // its name, where ranks are on several hosts
+  std::string lost;               // why its host is out of reach; empty: it is not
   std::string process_ranks;      // "ranks 2 to 3", where these share its process
 };
 
 // "SIGKILL", or "signal 40" where the system has no name for it.
 std::string signal_name(int number);
 
-// True when a rank has reported an error or ended with a failure.
+// True when a rank has reported an error, ended with a failure, or is out of reach.
 bool has_failed(const RankView& view);
 
 // True when a rank failed because of another: it lost a peer, or a deadline passed while it waited.

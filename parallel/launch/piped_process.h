@@ -68,6 +68,7 @@ class PipedProcess {
   std::vector<std::string> take_errors() { return errors_.take(); }
 
   bool alive() const { return process_->alive(); }
+  bool is_stopped() const { return process_->is_stopped(); }
   void signal(int number) const { process_->signal(number); }
   ChildExit how_ended() { return process_->reap().value_or(ChildExit{.is_known = false}); }
 

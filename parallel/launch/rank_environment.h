@@ -51,6 +51,9 @@ struct RankEnvironment {
   // From a launcher's SIGTERM to its SIGKILL, at most: what Open MPI's mpirun was told
   // (OMPI_MCA_odls_base_sigkill_timeout). With each rank that ends it waits up to a second less.
   double seconds_to_end = 1;
+  // DDPBENCH_RANK_HOST: its host's name in reports, where an agent started it and the ranks are on
+  // several hosts; else empty.
+  std::string host;
   // XDG_RUNTIME_DIR (may be empty), and TMPDIR or /tmp.
   std::string runtime_directory, temporary_directory;
 };

@@ -10,11 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "parallel/comm/store/store.h"
-#include "parallel/launch/child_process.h"
 #include "parallel/launch/guilty_rank.h"
 #include "parallel/launch/open_files.h"
 
@@ -48,14 +48,26 @@ bool may_be_interruption(const RunFailure& failure) {
 
 class Supervision {
  public:
-  Supervision(const LaunchSpec& spec, RankChannels& channels, const SuperviseOptions& options)
-      : channels_(channels),
+  Supervision(Children children, double begin_s, int ranks_per_process, RankChannels& channels,
+              const SuperviseOptions& options)
+      : begin_s_(begin_s),
+        channels_(channels),
         options_(options),
-        ranks_per_process_(static_cast<std::size_t>(spec.ranks_per_process)),
-        secret_(make_secret()),
-        store_(spec.processes() > 1 ? comm::make_tcp_store_server({.secret = secret_}) : nullptr),
-        views_(static_cast<std::size_t>(spec.ranks)) {
-    start(spec);
+        ranks_per_process_(static_cast<std::size_t>(ranks_per_process)),
+        children_(std::move(children)),
+        views_(children_.size() * ranks_per_process_) {
+    for (std::size_t i = 0; i < children_.size() && !interrupted_ && !late_; ++i) confirm(i);
+    const bool several_hosts = std::ranges::any_of(children_, [this](const auto& child) {
+      return child->host() != children_.front()->host();
+    });
+    for (std::size_t rank = 0; rank < views_.size(); ++rank) {
+      views_[rank].last_progress_s = steady_s();
+      if (several_hosts) views_[rank].host = process_of(rank).host();
+      if (ranks_per_process_ == 1) continue;
+      const std::size_t first = first_in_process_of(rank);
+      views_[rank].process_ranks =
+          fmt::format("ranks {} to {}", first, first + ranks_per_process_ - 1);
+    }
   }
 
   SuperviseResult run() {
@@ -75,33 +87,15 @@ class Supervision {
     }
     end_all();
     report_progress(true);
+    if (result.failure && result.failure->rank >= 0) {
+      result.failure->host = process_of(static_cast<std::size_t>(result.failure->rank)).host();
+    }
     result.startup_s = startup_s();
     return result;
   }
 
  private:
-  void start(const LaunchSpec& spec) {
-    ChildSpec child;
-    child.executable = spec.executable;
-    child.arguments = {shown_name(spec.executable)};
-    child.arguments.insert(child.arguments.end(), spec.arguments.begin(), spec.arguments.end());
-    child.inherited_fds = spec.inherited_fds;
-    for (int process = 0; process < spec.processes(); ++process) {
-      const int port = store_ ? store_->port() : 0;
-      child.environment = rank_variables(spec, process, {port, secret_});
-      children_.emplace_back(child);
-    }
-    for (std::size_t i = 0; i < children_.size() && !interrupted_ && !late_; ++i) confirm(i);
-    for (std::size_t rank = 0; rank < views_.size(); ++rank) {
-      views_[rank].last_progress_s = steady_s();
-      if (ranks_per_process_ == 1) continue;
-      const std::size_t first = first_in_process_of(rank);
-      views_[rank].process_ranks =
-          fmt::format("ranks {} to {}", first, first + ranks_per_process_ - 1);
-    }
-  }
-
-  ChildProcess& process_of(std::size_t rank) { return children_[rank / ranks_per_process_]; }
+  Child& process_of(std::size_t rank) { return *children_[rank / ranks_per_process_]; }
   std::size_t first_in_process_of(std::size_t rank) const {
     return rank - rank % ranks_per_process_;
   }
@@ -110,7 +104,7 @@ class Supervision {
   void confirm(std::size_t process) {
     // Counted by looks, so that time in which we were suspended (Ctrl-Z) does not count.
     double waited_s = 0;
-    while (!children_[process].confirm(kLookMs)) {
+    while (!children_[process]->confirm(kLookMs)) {
       interrupted_ = interruption_wanted();
       if (interrupted_) return;
       waited_s += 1e-3 * kLookMs;
@@ -134,15 +128,15 @@ class Supervision {
   }
 
   bool interruption_wanted() const { return options_.interrupted && options_.interrupted(); }
-  bool any_alive() const { return std::ranges::any_of(children_, &ChildProcess::alive); }
+  bool any_alive() const {
+    return std::ranges::any_of(children_, [](const auto& child) { return child->alive(); });
+  }
   bool any_failed() const { return std::ranges::any_of(views_, has_failed); }
   bool any_alive_or_failed() const { return any_alive() || any_failed(); }
 
   void wait(int milliseconds) const {
     std::vector<pollfd> watched;
-    for (const ChildProcess& child : children_) {
-      if (child.alive()) watched.push_back({child.watch_fd(), POLLIN, 0});
-    }
+    for (const auto& child : children_) child->watch(watched);
     ::poll(watched.data(), watched.size(), milliseconds);
   }
 
@@ -150,17 +144,19 @@ class Supervision {
     const double now_s = steady_s();
     const double pause_s = clock_.look(now_s);
     // What a rank of a process that has ended has written is complete.
-    for (ChildProcess& child : children_) child.reap();
+    for (const auto& child : children_) child->reap();
     for (std::size_t i = 0; i < views_.size(); ++i) {
       RankView& view = views_[i];
       view.last_progress_s += pause_s;
       const std::uint64_t heartbeat = view.status.heartbeat;
       view.status = channels_.status(static_cast<int>(i));
+      view.status.error_s -= process_of(i).clock_ahead_s();
       if (view.status.heartbeat != heartbeat) view.last_progress_s = now_s;
     }
     for (std::size_t i = 0; i < views_.size(); ++i) {
       const bool was_alive = !views_[i].exit;
       see_exit(i, process_of(i).reap());
+      views_[i].lost = process_of(i).lost();
       if (was_alive && views_[i].exit) views_[i].last_progress_s = now_s;
     }
   }
@@ -203,7 +199,7 @@ class Supervision {
   // Reads /proc, so it is called only when it matters.
   void see_stopped() {
     for (std::size_t i = 0; i < views_.size(); ++i) {
-      views_[i].stopped = process_of(i).state().is_stopped();
+      views_[i].stopped = process_of(i).is_stopped();
     }
   }
 
@@ -218,38 +214,36 @@ class Supervision {
   // Sends SIGTERM, then SIGKILL to those that are still there after the grace period.
   void end_all() {
     const double deadline_s = steady_s() + options_.grace_s;
-    for (const ChildProcess& child : children_) {
-      child.signal(SIGTERM);
-      child.signal(SIGCONT);  // a stopped process would not see SIGTERM
+    for (const auto& child : children_) {
+      child->signal(SIGTERM);
+      child->signal(SIGCONT);  // a stopped process would not see SIGTERM
     }
     while (any_alive() && steady_s() < deadline_s) {
       wait(std::min(kLookMs, 1 + static_cast<int>(1e3 * (deadline_s - steady_s()))));
-      for (ChildProcess& child : children_) child.reap();
+      for (const auto& child : children_) child->reap();
     }
-    for (const ChildProcess& child : children_) child.signal(SIGKILL);
-    for (ChildProcess& child : children_) child.reap(true);
+    for (const auto& child : children_) child->signal(SIGKILL);
+    for (const auto& child : children_) child->reap(true);
     for (std::size_t i = 0; i < views_.size(); ++i) see_exit(i, process_of(i).reap());
   }
 
-  double startup_s() const {
+  double startup_s() {
     double ready_s = 0;
     for (std::size_t i = 0; i < views_.size(); ++i) {
       const double rank_s = channels_.status(static_cast<int>(i)).ready_s;
       if (rank_s == 0) return 0;
-      ready_s = std::max(ready_s, rank_s);
+      ready_s = std::max(ready_s, rank_s - process_of(i).clock_ahead_s());
     }
     return ready_s - begin_s_;
   }
 
-  double begin_s_ = steady_s();
+  const double begin_s_;
   RankChannels& channels_;
   const SuperviseOptions& options_;
   const std::size_t ranks_per_process_;
-  std::string secret_;
-  std::unique_ptr<comm::TcpStoreServer> store_;  // null where one process is alone
-  std::vector<ChildProcess> children_;
+  Children children_;
   std::vector<RankView> views_;  // one a rank
-  PauseLog clock_{begin_s_};
+  PauseLog clock_{steady_s()};
   double reported_s_ = 0;
   double failed_s_ = 0;  // when the first failure was seen
   int looks_since_failure_ = 0;
@@ -270,7 +264,26 @@ SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
   allow_open_files(static_cast<std::size_t>(spec.ranks),
                    static_cast<std::size_t>(spec.ranks_per_process),
                    kStandard + spec.inherited_fds.size());
-  return Supervision(spec, channels, options).run();
+  const double begin_s = steady_s();
+  const std::string secret = make_secret();
+  const auto store =
+      spec.processes() > 1 ? comm::make_tcp_store_server({.secret = secret}) : nullptr;
+  ChildSpec child;
+  child.executable = spec.executable;
+  child.arguments = {shown_name(spec.executable)};
+  child.arguments.insert(child.arguments.end(), spec.arguments.begin(), spec.arguments.end());
+  child.inherited_fds = spec.inherited_fds;
+  Children children;
+  for (int process = 0; process < spec.processes(); ++process) {
+    child.environment = rank_variables(spec, process, {store ? store->port() : 0, secret});
+    children.push_back(std::make_unique<ChildProcess>(child));
+  }
+  return supervise(std::move(children), begin_s, spec.ranks_per_process, channels, options);
+}
+
+SuperviseResult supervise(Children children, double begin_s, int ranks_per_process,
+                          RankChannels& channels, const SuperviseOptions& options) {
+  return Supervision(std::move(children), begin_s, ranks_per_process, channels, options).run();
 }
 
 }  // namespace ddpbench::launch

@@ -8,9 +8,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "parallel/launch/child_process.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
 
@@ -58,5 +60,11 @@ struct SuperviseResult {
 // has at least spec.ranks ranks. Throws Error only when it cannot start them.
 SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
                           const SuperviseOptions& options);
+
+// The same of processes that were started from `begin_s` (steady_s()) on: rank r is of process r /
+// `ranks_per_process`.
+using Children = std::vector<std::unique_ptr<Child>>;
+SuperviseResult supervise(Children children, double begin_s, int ranks_per_process,
+                          RankChannels& channels, const SuperviseOptions& options);
 
 }  // namespace ddpbench::launch

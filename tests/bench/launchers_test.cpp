@@ -136,18 +136,26 @@ TEST(LaunchedRun, HasASecretOfItsOwnEachTime) {
 // ---- messages ----
 
 TEST(AgentMessages, AreReadAsTheyWereWritten) {
-  const AgentRun run{.threads_per_device = 3,
-                     .variables = {{"A", "1 'quoted'\nline"}},
-                     .ranks = {{2, {{"RANK", "2"}}}, {5, {}}}};
+  AgentRun run{.job = "{}",
+               .machine_devices = 3,
+               .layout = {.ranks = 6, .step_capacity = 9},
+               .variables = {{"A", "1 'quoted'\nline"}}};
+  run.processes = {{2, {2}, {0}, {{"RANK", "2"}}}, {5, {5, 6}, {1, 2}, {}}};
+  run.reference = "key";
+  run.extent.steps = 7;
   const std::string line = order_line(run);
   EXPECT_EQ(line.find('\n'), line.size() - 1) << "one line";
   const auto read = std::get<AgentRun>(*read_order(line));
-  EXPECT_EQ(read.threads_per_device, 3);
+  EXPECT_EQ(read.machine_devices, 3);
+  EXPECT_EQ(read.layout, run.layout);
   EXPECT_EQ(read.variables, run.variables);
-  ASSERT_EQ(read.ranks.size(), 2u);
-  EXPECT_EQ(read.ranks[0].variables, run.ranks[0].variables);
-  EXPECT_EQ(read.ranks[1].rank, 5);
-  EXPECT_EQ(std::get<AgentSignal>(*read_order(order_line(AgentSignal{15}))).number, 15);
+  ASSERT_EQ(read.processes.size(), 2u);
+  EXPECT_EQ(read.processes[0].variables, run.processes[0].variables);
+  EXPECT_EQ(read.processes[1].number, 5);
+  EXPECT_EQ(read.processes[1].places, run.processes[1].places);
+  EXPECT_EQ(read.reference, "key");
+  EXPECT_EQ(read.extent.steps, 7);
+  EXPECT_EQ(std::get<AgentSignal>(*read_order(order_line(AgentSignal{1, 15}))).number, 15);
   const auto greeting =
       std::get<AgentGreeting>(*read_order(order_line(AgentGreeting{"cpu", "/a b"})));
   EXPECT_EQ(greeting.directory, "/a b");
@@ -171,19 +179,47 @@ TEST(AgentMessages, TellAHostWithItsEnvironment) {
 }
 
 TEST(AgentMessages, TellWhatRanksSayAndHowTheyEnd) {
-  const auto line = std::get<RankLine>(*read_word(word_line(RankLine{3, true,
+  const auto line = std::get<RankLine>(*read_word(word_line(RankLine{3,
                                                                      "a\xff"
                                                                      "b"})));
   EXPECT_EQ(line.rank, 3);
-  EXPECT_TRUE(line.is_error);
   EXPECT_EQ(line.text,
             "a\xef\xbf\xbd"
             "b")
       << "what is not UTF-8 is replaced";
-  const auto end = std::get<RankEnd>(*read_word(word_line(RankEnd{1, {.code = 0, .signal = 9}})));
+  const auto end =
+      std::get<RankEnd>(*read_word(word_line(RankEnd{1, {.code = 0, .signal = 9}, "note"})));
   EXPECT_EQ(end.exit.signal, 9);
   EXPECT_TRUE(end.exit.is_known);
+  EXPECT_EQ(end.note, "note");
   EXPECT_EQ(std::get<RankRefusal>(*read_word(word_line(RankRefusal{1, "why"}))).why, "why");
+}
+
+TEST(AgentMessages, CarryRecordsOfAnyBytesAndLength) {
+  for (const std::size_t size : {0u, 1u, 2u, 3u, 4u, 255u, 70000u}) {
+    RankNews news{4, std::string(size, '\0')};
+    for (std::size_t i = 0; i < size; ++i) news.bytes[i] = static_cast<char>(i * 7);
+    const auto read = std::get<RankNews>(*read_word(word_line(news)));
+    EXPECT_EQ(read.rank, 4);
+    EXPECT_EQ(read.bytes, news.bytes) << size;
+  }
+}
+
+TEST(AgentMessages, TellWhatAHostHasAndHowBusyItIs) {
+  HostInputs inputs{
+      .dataset = {}, .contents = {{"the data set", "1f"}}, .error = "no", .exit_code = 2};
+  inputs.dataset.name = "mnist";
+  const auto read = std::get<HostInputs>(*read_word(word_line(inputs)));
+  EXPECT_EQ(read.dataset.name, "mnist");
+  EXPECT_EQ(read.contents, inputs.contents);
+  EXPECT_EQ(read.exit_code, 2);
+  const HostLoad load{{.wall_s = 1.5, .own_major_page_faults = 7}};
+  const auto snapshot = std::get<HostLoad>(*read_word(word_line(load))).snapshot;
+  EXPECT_EQ(snapshot.wall_s, 1.5);
+  EXPECT_EQ(snapshot.own_major_page_faults, 7u);
+  EXPECT_FALSE(snapshot.busy_s);
+  const AgentHeartbeat heartbeat{2.5, {1, 3}};
+  EXPECT_EQ(std::get<AgentHeartbeat>(*read_word(word_line(heartbeat))).stopped, heartbeat.stopped);
 }
 
 TEST(AgentMessages, AreNotWhatOthersWriteToTheSameStream) {
@@ -204,8 +240,8 @@ std::vector<std::string> lines_of(const report::Report& report) {
   return lines;
 }
 
-void write_report(RunOutcome& outcome, const report::Report& report, int process = 0) {
-  for (const std::string& line : lines_of(report)) outcome.add_output(process, line);
+void write_report(RunOutcome& outcome, const report::Report& report) {
+  for (const std::string& line : lines_of(report)) outcome.add_output(line);
 }
 
 report::Report report_with(Status status, int guilty = -1) {
@@ -222,13 +258,12 @@ report::Report report_with(Status status, int guilty = -1) {
 }
 
 TEST(RunOutcome, IsTheRunThatTheRanksReport) {
-  RunOutcome outcome({0, 0});
-  outcome.add_output(0, "model: lenet5");
+  RunOutcome outcome;
+  outcome.add_output("model: lenet5");
   write_report(outcome, report_with(Status::ok));
-  outcome.end(0, {});
-  EXPECT_FALSE(outcome.all_ended());
-  outcome.end(1, {});
-  EXPECT_TRUE(outcome.all_ended());
+  EXPECT_FALSE(outcome.has_ended());
+  outcome.end({});
+  EXPECT_TRUE(outcome.has_ended());
   const LaunchedRun made = outcome.conclude(false);
   ASSERT_TRUE(made.run);
   EXPECT_EQ(made.run->strategy, "ddp");
@@ -237,142 +272,95 @@ TEST(RunOutcome, IsTheRunThatTheRanksReport) {
 }
 
 TEST(RunOutcome, IsThatOfTheLastWholeReport) {
-  RunOutcome outcome({0});
+  RunOutcome outcome;
   write_report(outcome, report_with(Status::failed, 0));
   write_report(outcome, report_with(Status::ok));
-  outcome.add_output(0, "{");
-  outcome.add_output(0, "  \"schema_version\": 1,");  // killed while it wrote
-  outcome.end(0, {.code = 0, .signal = SIGKILL});
+  outcome.add_output("{");
+  outcome.add_output("  \"schema_version\": 1,");  // killed while it wrote
+  outcome.end({.code = 0, .signal = SIGKILL});
   EXPECT_EQ(outcome.conclude(false).run->status, Status::ok);
 }
 
-TEST(RunOutcome, TellsTheReportsOfTwoRanksApart) {
-  RunOutcome outcome({0, 0});
-  const std::vector<std::string> first = lines_of(report_with(Status::failed, 0)),
-                                 second = lines_of(report_with(Status::failed, 1));
-  ASSERT_EQ(first.size(), second.size());
-  for (std::size_t line = 0; line < first.size(); ++line) {
-    outcome.add_output(0, first[line]);
-    outcome.add_output(1, second[line]);
-  }
-  ASSERT_TRUE(outcome.has_report());
-  for (const int rank : {0, 1}) outcome.end(rank, {.code = 4});
-  EXPECT_EQ(outcome.conclude(false).error->rank, 1) << "it was whole last";
-}
-
-TEST(RunOutcome, IsThatOfRank0sHostWhereHostsAreCutOff) {
-  const auto blamed = [](const std::vector<int>& reporters) {
-    RunOutcome outcome({0, 1, 0});
-    for (const int rank : reporters) {
-      write_report(outcome, report_with(Status::failed, 2 - rank), rank);
-    }
-    for (const int rank : {0, 1, 2}) outcome.end(rank, {.code = 4});
-    return outcome.conclude(false).error->rank;
-  };
-  EXPECT_EQ(blamed({1}), 1);
-  EXPECT_EQ(blamed({1, 2}), 0);
-  EXPECT_EQ(blamed({2, 1}), 0) << "rank 2 is on rank 0's host";
-  EXPECT_EQ(blamed({0, 2, 1}), 0) << "it was last there";
-}
-
 TEST(RunOutcome, KeepsAReportThoughWhatFollowsIsMixedOrNone) {
-  RunOutcome outcome({0});
-  outcome.add_output(0, "{");
-  outcome.add_output(0, "}");
+  RunOutcome outcome;
+  outcome.add_output("{");
+  outcome.add_output("}");
   EXPECT_FALSE(outcome.has_report()) << "a shell may greet so";
   write_report(outcome, report_with(Status::failed, 0));
   EXPECT_TRUE(outcome.has_report());
   const std::vector<std::string> lines = lines_of(report_with(Status::failed, 0));
   for (const std::string& line : lines) {
-    outcome.add_output(0, line);
-    if (line != "}") outcome.add_output(0, line);  // that of another rank
+    outcome.add_output(line);
+    if (line != "}") outcome.add_output(line);  // that of another rank
   }
-  outcome.end(0, {.code = 4});
+  outcome.end({.code = 4});
   EXPECT_EQ(outcome.conclude(false).error->message, "it broke");
 }
 
-TEST(RunOutcome, HasTheCodeOfTheRankThatFailed) {
-  RunOutcome outcome({0, 0});
-  write_report(outcome, report_with(Status::failed, 1));
-  outcome.end(0, {.code = 4});
-  outcome.end(1, {.code = 5});
-  const LaunchedRun made = outcome.conclude(false);
-  EXPECT_EQ(made.exit_code, 5);
-  EXPECT_EQ(made.error->message, "it broke");
-  RunOutcome killed({0, 0});
-  write_report(killed, report_with(Status::failed, 1));
-  killed.end(0, {.code = 2});
-  killed.end(1, {.code = 0, .signal = SIGKILL});
-  EXPECT_EQ(killed.conclude(false).exit_code, 4);
+TEST(RunOutcome, HasTheCodeOfTheLauncherWhereThatSaysWhy) {
+  const auto code_of = [](const launch::ChildExit& exit) {
+    RunOutcome outcome;
+    write_report(outcome, report_with(Status::failed, 1));
+    outcome.end(exit);
+    return outcome.conclude(false).exit_code;
+  };
+  EXPECT_EQ(code_of({.code = 5}), 5);
+  EXPECT_EQ(code_of({.code = 4}), 4);
+  EXPECT_EQ(code_of({.code = 0, .signal = SIGKILL}), 4);
 }
 
 TEST(RunOutcome, WithoutAReportIsWhatARankSaidLast) {
-  RunOutcome outcome({0, 0, 0});
-  outcome.add_error(0, "ddpbench: rank 0: rank 1 is gone");
-  outcome.add_error(1, "some library: warning");
-  outcome.add_error(1, "ddpbench: --lr is 3");
-  outcome.end(0, {.code = 4});
-  outcome.end(1, {.code = 2});
-  outcome.end(2, {.code = 4});
+  RunOutcome outcome;
+  outcome.add_error("ddpbench: rank 0: rank 1 is gone");
+  outcome.add_error("some library: warning");
+  outcome.add_error("ddpbench: --lr is 3");
+  outcome.end({.code = 2});
   const LaunchedRun made = outcome.conclude(false);
   EXPECT_FALSE(made.run);
   EXPECT_EQ(made.error->kind, "config");
   EXPECT_EQ(made.error->message, "--lr is 3");
-  EXPECT_EQ(*made.error->rank, 1);
   EXPECT_EQ(made.exit_code, 2);
-}
-
-TEST(RunOutcome, WithoutAReportNamesAHostThatIsLostFirst) {
-  RunOutcome outcome({0, 0});
-  outcome.end(0, {.code = 2});
-  outcome.lose(1, "host b: the connection is gone");
-  outcome.lose(0, "too late");
-  EXPECT_TRUE(outcome.any_failed());
-  EXPECT_TRUE(outcome.any_gave_up()) << "rank 0";
-  const LaunchedRun made = outcome.conclude(false);
-  EXPECT_EQ(made.error->message, "host b: the connection is gone");
-  EXPECT_EQ(made.exit_code, 4);
 }
 
 // srun, or the shell, ends before there is any rank.
 TEST(RunOutcome, WithoutARankIsWhatItsLauncherSaid) {
-  RunOutcome outcome({0});
-  outcome.add_error(0, "---------");
-  outcome.add_error(0, "srun: Job 5 step creation temporarily disabled, retrying");
-  outcome.add_error(0, "srun: error: n0: task 0: Exited with exit code 2");
-  outcome.add_error(0, "srun: error: Unable to create step for job 5: More processors requested");
-  outcome.add_error(0, "srun: error: another");
-  outcome.end(0, {.code = 1});
+  RunOutcome outcome;
+  outcome.add_error("---------");
+  outcome.add_error("srun: Job 5 step creation temporarily disabled, retrying");
+  outcome.add_error("srun: error: n0: task 0: Exited with exit code 2");
+  outcome.add_error("srun: error: Unable to create step for job 5: More processors requested");
+  outcome.add_error("srun: error: another");
+  outcome.end({.code = 1});
   const LaunchedRun made = outcome.conclude(false);
   EXPECT_THAT(made.error->message,
               AllOf(HasSubstr("exit code 1"), HasSubstr("said: srun: error: Unable to create step"),
                     Not(HasSubstr("another"))));
   EXPECT_EQ(made.exit_code, 4);
-  RunOutcome quiet({0});
-  quiet.end(0, {.code = 1});
+  RunOutcome quiet;
+  quiet.end({.code = 1});
   EXPECT_THAT(quiet.conclude(false).error->message, HasSubstr("said nothing"));
 }
 
 TEST(RunOutcome, IsInterruptedByTheSupervisorOrByTheRanks) {
-  RunOutcome asked({0});
-  asked.end(0, {.code = 130});
+  RunOutcome asked;
+  asked.end({.code = 130});
   EXPECT_TRUE(asked.conclude(true).interrupted);
   EXPECT_TRUE(asked.conclude(false).interrupted);
-  RunOutcome reported({0});
+  RunOutcome reported;
   write_report(reported, report_with(Status::interrupted));
-  reported.end(0, {.code = 130});
+  reported.end({.code = 130});
   EXPECT_TRUE(reported.conclude(false).interrupted);
   EXPECT_TRUE(reported.conclude(false).run);
-  RunOutcome done({0});
+  RunOutcome done;
   write_report(done, report_with(Status::ok));
-  done.end(0, {});
+  done.end({});
   EXPECT_FALSE(done.conclude(true).interrupted) << "it had ended before";
 }
 
 // It asks all ranks to end before they have noticed anything.
 TEST(RunOutcome, IsAFailureWhereMpirunHasLostAHost) {
   const auto end_of = [](bool by_user) {
-    RunOutcome outcome({0});
+    RunOutcome outcome;
     report::Report partial = report_with(Status::interrupted);
     partial.runs[0].devices.clear();
     for (const char* host : {"10.77.0.1", "10.77.0.3", "10.77.0.3"}) {
@@ -381,9 +369,9 @@ TEST(RunOutcome, IsAFailureWhereMpirunHasLostAHost) {
       device.host = host;
     }
     outcome.add_report(0, report::report_text(partial));
-    outcome.add_error(0, "ORTE has lost communication with a remote daemon.");
-    outcome.add_error(0, "  Remote daemon: [[7483,0],3] on node 10.77.0.3");
-    outcome.end(0, {.code = 9});
+    outcome.add_error("ORTE has lost communication with a remote daemon.");
+    outcome.add_error("  Remote daemon: [[7483,0],3] on node 10.77.0.3");
+    outcome.end({.code = 9});
     return outcome.conclude(by_user);
   };
   const LaunchedRun made = end_of(false);
@@ -398,7 +386,7 @@ TEST(RunOutcome, IsAFailureWhereMpirunHasLostAHost) {
 }
 
 TEST(RunOutcome, KnowsFromAReportThatTheRunHasFailed) {
-  RunOutcome outcome({0});
+  RunOutcome outcome;
   EXPECT_FALSE(outcome.has_failed_report());
   outcome.add_report(0, report::report_text(report_with(Status::ok)));
   EXPECT_FALSE(outcome.has_failed_report());
@@ -412,49 +400,38 @@ TEST(RunOutcome, HasTheTraceOfTheHostWhoseReportCounts) {
   };
   report::Trace trace;
   trace.processes = {{.id = 0, .name = "rank 0"}, {.id = 1, .name = "rank 1"}};
-  RunOutcome outcome({0});
+  RunOutcome outcome;
   outcome.add_report(1, report::report_text(report_with(Status::failed, 0)));
   send(outcome, 1, {});
   write_report(outcome, report_with(Status::ok));
   send(outcome, 0, trace);
   outcome.add_report(0, "{\n\"trace_part\": 0\n}\n");
-  outcome.end(0, {});
+  outcome.end({});
   const LaunchedRun made = outcome.conclude(false);
   EXPECT_EQ(made.trace, trace);
   EXPECT_TRUE(made.run);
 }
 
 TEST(RunOutcome, TellsTheReportsOfHostsApartBehindOneLauncher) {
-  RunOutcome outcome({0});
+  RunOutcome outcome;
   outcome.add_report(0, report::report_text(report_with(Status::failed, 2)));
   outcome.add_report(1, report::report_text(report_with(Status::failed, 0)));
-  outcome.end(0, {.code = 4});
+  outcome.end({.code = 4});
   EXPECT_EQ(outcome.conclude(false).error->rank, 2);
 }
 
-TEST(RunOutcome, KnowsARankThatGaveUpFromOneThatWasKilled) {
-  RunOutcome outcome({0, 0, 0});
-  outcome.end(0, {.code = 0, .signal = SIGKILL});
-  outcome.lose(1, "gone");
-  EXPECT_TRUE(outcome.any_failed());
-  EXPECT_FALSE(outcome.any_gave_up());
-  outcome.end(2, {.code = 4});
-  EXPECT_TRUE(outcome.any_gave_up());
-}
-
 TEST(RunOutcome, KnowsARankThatSaysWhyItEndsFromOneThatWaits) {
-  RunOutcome outcome({0});
-  outcome.add_error(0, "mpirun: warning: no help file");
-  outcome.add_error(0,
-                    "ddpbench: rank 0: waiting for rank 1 of 2 to come, 3 s of 60 s (--timeout)");
+  RunOutcome outcome;
+  outcome.add_error("mpirun: warning: no help file");
+  outcome.add_error("ddpbench: rank 0: waiting for rank 1 of 2 to come, 3 s of 60 s (--timeout)");
   EXPECT_FALSE(outcome.is_given_up());
-  outcome.add_error(0, "ddpbench: rank 0: --batch-size differs");
+  outcome.add_error("ddpbench: rank 0: --batch-size differs");
   EXPECT_TRUE(outcome.is_given_up());
 }
 
 TEST(RunOutcome, OfARehearsalNeedsNoReport) {
-  RunOutcome outcome({0});
-  outcome.end(0, {});
+  RunOutcome outcome;
+  outcome.end({});
   const LaunchedRun made = outcome.conclude(false);
   EXPECT_FALSE(made.error);
   EXPECT_EQ(made.exit_code, 0);

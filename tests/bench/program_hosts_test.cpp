@@ -203,7 +203,7 @@ TEST_F(Launchers, NameTheRankThatFailedAndGoOnWithTheOtherRuns) {
     EXPECT_EQ(run["error"]["rank"], 1);
     EXPECT_THAT(run["error"]["message"].get<std::string>(), HasSubstr("SIGKILL"));
   }
-  EXPECT_THAT(result.err, HasSubstr("[127.0.0.1, rank 0] "));
+  EXPECT_THAT(result.err, HasSubstr("ddp on 2 devices: rank 1 was killed by SIGKILL in step 2"));
   const json trace = json::parse(program.read("trace.json"));
   EXPECT_THAT(test::trace_problems(trace), testing::IsEmpty());
   EXPECT_THAT(
@@ -291,6 +291,31 @@ TEST_F(Launchers, NameARankThatIsStoppedAndEndIt) {
       on_hosts("ddp", "2", {"--inject=stop:rank=1,step=3", "--timeout=3", "--steps=100"}));
   EXPECT_EQ(result.exit_code, 4) << result.err;
   EXPECT_EQ(program.report()["error"]["rank"], 1);
+  expect_nothing_left();
+}
+
+// Nobody waits for it.
+TEST_F(Launchers, EndARankThatIsStoppedAndAlone) {
+  const ProgramResult result = program.run(
+      on_hosts("single", "1", {"--inject=stop:rank=0,step=3", "--timeout=2", "--steps=100"}));
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_EQ(program.report()["error"]["rank"], 0);
+  expect_nothing_left();
+}
+
+TEST_F(Launchers, TakeASignalToARankForTheEndOfThatRank) {
+  const auto ask = [&](int) {
+    Program::wait_until([&] { return !processes_of_rank(1).empty(); });
+    ::usleep(1000000);
+    for (const int pid : processes_of_rank(1)) ::kill(pid, SIGTERM);
+  };
+  const ProgramResult result =
+      program.run(on_hosts("ddp", "2", {"--steps=1000000", "--epochs=9"}), ask);
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  const json error = program.report()["error"];
+  EXPECT_EQ(error["rank"], 1);
+  EXPECT_EQ(error["signal"], SIGTERM);
+  EXPECT_FALSE(error["host"].get<std::string>().empty());
   expect_nothing_left();
 }
 

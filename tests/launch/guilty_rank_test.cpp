@@ -51,6 +51,20 @@ RankView server() {
   return view;
 }
 
+TEST(FailureCause, IsTheRankWhoseHostIsOutOfReach) {
+  RankView lost = in_backward(), noticing = with_error(in_backward(), "comm", 1);
+  lost.host = "b";
+  lost.lost = "host b: the connection is gone";
+  lost.exit = ChildExit{.is_known = false};
+  noticing.host = "a";
+  const auto failure = find_cause(Ranks{noticing, lost});
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->rank, 1);
+  EXPECT_EQ(failure->error.kind, "comm");
+  EXPECT_THAT(failure->error.message,
+              HasSubstr("rank 1 on b was lost in step 12 (backward): host b: the connection"));
+}
+
 // Nobody sees how a process of another host is.
 TEST(FailureCause, NamesTheOnlyRankOfSeveralHostsThatSaysNothing) {
   RankView late = with_error(in_backward(), "timeout", 1),

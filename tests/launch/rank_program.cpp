@@ -163,7 +163,7 @@ int run_rank(const std::vector<std::string>& arguments) {
   return rank.act("", "");
 }
 
-int supervise() {
+int run_supervisor() {
   RankChannels channels = RankChannels::create({.ranks = 2});
   LaunchSpec spec;
   spec.ranks = 2;
@@ -186,6 +186,6 @@ int supervise() {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (!arguments.empty() && arguments[0] == "supervise") return ddpbench::launch::supervise();
+  if (!arguments.empty() && arguments[0] == "supervise") return ddpbench::launch::run_supervisor();
   return ddpbench::launch::run_rank(arguments);
 }
