@@ -267,8 +267,13 @@ std::string_view foreign_format(std::string_view head) {
       {{"<", "a web page (HTML or XML); download the file again"},
        {"version https://git-lfs", "a Git LFS pointer; `git lfs pull` gets the file"},
        {"\x1f\x8b", "a gzip file; unpack it"},
-       {"PK\3\4", "a zip archive; if torch.save wrote it, use safetensors.torch.save_file"},
-       {"\x80", "a Python pickle; if torch.save wrote it, use safetensors.torch.save_file"}}};
+       {"PK\3\4",
+        "a zip archive; if torch.save wrote it, use safetensors.torch.save_file(torch.load('FILE', "
+        "map_location='cpu'), 'FILE.safetensors')"},
+       {"\x80",
+        "a Python pickle; if torch.save wrote it, use "
+        "safetensors.torch.save_file(torch.load('FILE', "
+        "map_location='cpu'), 'FILE.safetensors')"}}};
   head.remove_prefix(std::min(head.size(), head.find_first_not_of(" \t\r\n")));
   for (const auto& [begin, words] : kKnown) {
     if (head.starts_with(begin)) return words;

@@ -164,7 +164,7 @@ std::optional<BatchAugmentation> Loader::augmentation() const {
   return BatchAugmentation{.seed = sampler_.options().seed, .epoch = epoch_number_};
 }
 
-void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
+void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps, std::int64_t first_step) {
   std::unique_lock lock(mutex_);
   passes_ = 0;  // nothing more to claim
   ++begun_epochs_;
@@ -172,11 +172,12 @@ void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
   sampler_.begin_epoch(epoch);
   epoch_number_ = epoch;
   std::ranges::fill(ready_, kNothing);
-  claimed_ = delivered_ = released_ = 0;
-  const auto wanted = std::clamp<std::int64_t>(max_steps, 0, sampler_.steps_per_epoch());
+  claimed_ = delivered_ = released_ = first_step * sampler_.options().passes;
+  const auto end =
+      std::clamp<std::int64_t>(first_step + max_steps, first_step, sampler_.steps_per_epoch());
   const std::optional<BatchAugmentation> drawn = augmentation();
-  if (label_counts_) label_counts_->check(sampler_, wanted, drawn ? &*drawn : nullptr);
-  passes_ = wanted * sampler_.options().passes;
+  if (label_counts_) label_counts_->check(sampler_, end, drawn ? &*drawn : nullptr);
+  passes_ = end * sampler_.options().passes;
   claimable_.notify_all();
 }
 

@@ -42,10 +42,10 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Starts assembling epoch `epoch` from step 0, for at most `max_steps` steps, a batch a pass.
-  // Abandons batches that were assembled ahead. Throws ConfigError when all labels of these steps
-  // are ignored.
-  void begin_epoch(std::int64_t epoch, std::int64_t max_steps);
+  // Starts assembling epoch `epoch` from `first_step`, for at most `max_steps` steps, a batch a
+  // pass. Abandons batches that were assembled ahead. Throws ConfigError when all labels of these
+  // steps are ignored.
+  void begin_epoch(std::int64_t epoch, std::int64_t max_steps, std::int64_t first_step = 0);
   // Returns the buffer of the next batch; null at the end of the epoch. The buffer stays the
   // caller's until the following next() or begin_epoch(). Rethrows a worker's error.
   const BatchBuffer* next();
@@ -75,7 +75,7 @@ class Loader {
   std::condition_variable claimable_;  // wakes workers: a pass has a buffer
   std::condition_variable finished_;   // wakes the consumer: a worker is done with a pass
   std::int64_t begun_epochs_ = 0;
-  std::int64_t passes_ = 0;     // in this epoch
+  std::int64_t passes_ = 0;     // in this epoch, those before its first step included
   std::int64_t claimed_ = 0;    // passes that workers took
   std::int64_t delivered_ = 0;  // passes that next() returned
   std::int64_t released_ = 0;   // passes whose buffer the consumer gave back

@@ -72,6 +72,17 @@ class EncodingHook final : public CommHook {
   }
 
   std::size_t sent_bytes(std::size_t b) const override { return places_[b].bytes; }
+  void add_parts(std::vector<StatePart>& parts) const override {
+    for (int r = 0; r < world().size(); ++r) {
+      parts.push_back({.kind = StatePart::Kind::extra,
+                       .name = "comm_hook_error",
+                       .owner = r,
+                       .replica = r,
+                       .bytes = error_.bytes(),
+                       .memory = r == world().rank() ? error_.view() : BufferView{}});
+    }
+  }
+
   void reset(Stream& stream) override {
     if (error_) fill_with_zeros(device(), stream, error_);
   }

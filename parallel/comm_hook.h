@@ -51,6 +51,8 @@ class CommHook {
   // What a rank gives of bucket b in start() and in follow().
   virtual std::size_t sent_bytes(std::size_t b) const = 0;
   virtual std::size_t followed_bytes(std::size_t /*b*/) const { return 0; }
+  // Lists what each rank did not send. That of PowerSGD is not listed: no checkpoint has it.
+  virtual void add_parts(std::vector<StatePart>& /*parts*/) const {}
   // Forgets what was not sent.
   virtual void reset(Stream& stream) = 0;
 

@@ -97,6 +97,12 @@ class DataParallel final : public Strategy {
     });
   }
 
+  std::vector<StatePart> parts() override {
+    std::vector<StatePart> parts;
+    replicas_[kPrimary]->add_parts(parts);
+    return parts;
+  }
+
   std::vector<Replica*> replicas() override {
     std::vector<Replica*> all;
     for (const auto& replica : replicas_) all.push_back(replica.get());

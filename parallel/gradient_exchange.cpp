@@ -44,6 +44,11 @@ class AllReduce final : public GradientExchange {
     }
   }
 
+  void add_parts(std::vector<StatePart>& parts) override {
+    GradientExchange::add_parts(parts);
+    if (hook_) hook_->add_parts(parts);
+  }
+
   void parameters_set(bool to_step_0) override {
     if (to_step_0 && hook_) hook_->reset(replica_->stream());
   }

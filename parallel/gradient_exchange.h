@@ -89,7 +89,10 @@ class GradientExchange {
   virtual void parameters_set(bool /*to_step_0*/) {}
   virtual BufferView fetch_gradients();  // as Strategy has it
   virtual void publish() {}              // likewise: makes the replicas equal
-  virtual void say_goodbye() {}          // to servers
+  // As Strategy::parts and command_servers. Here: what the replica updates by, equal on all ranks.
+  virtual void add_parts(std::vector<StatePart>& parts) { replica_->add_parts(parts); }
+  virtual void command_servers(Transfer) {}
+  virtual void say_goodbye() {}  // to servers
   // Whether it adds the gradients of a step's passes itself, and needs those of each alone.
   virtual bool exchanges_each_pass() const { return false; }
 

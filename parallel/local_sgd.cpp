@@ -59,6 +59,23 @@ class LocalSgd final : public GradientExchange {
     if (to_step_0 && velocity_) fill_with_zeros(replica_->device(), replica_->stream(), velocity_);
   }
 
+  // At the end of a cycle, when the anchor is the weights.
+  void add_parts(std::vector<StatePart>& parts) override {
+    ensure(steps_ == 0, "{} steps into a cycle replicas differ", steps_);
+    for (int r = 0; r < world().size(); ++r) {
+      std::vector<StatePart> own;
+      replica_->add_parts(own, {.owner = r, .replica = r});
+      for (StatePart& part : own) {
+        if (r != world().rank()) part.memory = {};
+        parts.push_back(std::move(part));
+      }
+    }
+    if (!has_outer()) return;
+    const std::size_t bytes = anchor_.bytes();
+    add_slots(parts, {.kind = StatePart::Kind::extra, .bytes = bytes}, outer(), velocity_.data(),
+              bytes / sizeof(float), 0, "outer_");
+  }
+
   // The mean of the replicas' own, for those who compare it.
   BufferView fetch_gradients() override {
     const BufferView gradients = replica_->graph().gradients().view();

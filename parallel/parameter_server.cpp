@@ -97,6 +97,17 @@ class PushAndPull final : public GradientExchange {
     if (config_.max_staleness > 0) pull_all(ServerCommand::weights, replica_->graph().weights());
   }
 
+  void add_parts(std::vector<StatePart>& parts) override {
+    GradientExchange::add_parts(parts);
+    for (std::size_t s = 0; on_server() && s < servers(); ++s) {
+      add_server_parts(parts, config_, static_cast<int>(s), buckets()[s], nullptr);
+    }
+  }
+  void command_servers(Transfer transfer) override {
+    command_all(transfer == Transfer::save ? ServerCommand::save : ServerCommand::load);
+    write_commands(ServerCommand::push);
+  }
+
   void say_goodbye() override { command_all(ServerCommand::goodbye); }
 
  private:

@@ -67,7 +67,7 @@ nn::GraphOptions Replica::graph_options() {
 
 void Replica::reset() {
   options_.initialize(graph_);
-  graph_.reset_steps(*stream_);
+  graph_.set_steps(*stream_, 0);
   if (optimizer_state_) fill_with_zeros(device_, *stream_, optimizer_state_);
   if (loss_scale_) {
     ops::LossScale first;
@@ -133,6 +133,14 @@ std::optional<ops::LossScale> Replica::read_loss_scale() {
   device_.copy(*stream_, host_view(scale), loss_scale_.view().slice(0, sizeof(scale)));
   stream_->synchronize();
   return scale;
+}
+
+void Replica::add_parts(std::vector<StatePart>& parts, StatePart where) {
+  if (!options_.updates) return;
+  where.bytes = graph_.plan().flat_bytes;
+  const std::size_t count = where.bytes / sizeof(float);
+  add_slots(parts, where, options_.optimizer, optimizer_state_.data(), count);
+  add_counter(parts, where, options_.optimizer, optimizer_state_.data(), count);
 }
 
 BufferView Replica::totals_of(std::size_t which) const {

@@ -16,6 +16,7 @@
 #include "kernels/nn/graph.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
+#include "parallel/state_parts.h"
 
 namespace ddpbench {
 
@@ -69,6 +70,9 @@ class Replica {
   void end_scaled_step();
   // Blocks until the device has done its work; nullopt where the loss is not scaled.
   std::optional<ops::LossScale> read_loss_scale();
+
+  // Lists its optimizer's state, if it updates; `where` says of which rank it is.
+  void add_parts(std::vector<StatePart>& parts, StatePart where = {});
 
   // The step is over: layers draw other random numbers in the next.
   void end_step() { graph_.end_step(*stream_); }

@@ -111,6 +111,23 @@ class Replicated final : public Strategy {
   void finish() override {
     if (exchange_) exchange_->say_goodbye();
   }
+  std::vector<StatePart> parts() override {
+    std::vector<StatePart> parts;
+    exchange_ ? exchange_->add_parts(parts) : replica_->add_parts(parts);
+    const BufferView state = replica_->graph().state().view();
+    const bool own = context_.world != nullptr && !shares_state() && !config_.sync_batch_norm;
+    for (int r = 1; own && state.bytes > 0 && r < config_.replicas; ++r) {
+      parts.push_back({.kind = StatePart::Kind::state,
+                       .owner = r,
+                       .replica = r,
+                       .bytes = state.bytes,
+                       .memory = r == rank() ? state : BufferView{}});
+    }
+    return parts;
+  }
+  void command_servers(Transfer transfer) override {
+    if (exchange_) exchange_->command_servers(transfer);
+  }
   std::vector<Replica*> replicas() override {
     return replica_ ? std::vector{replica_.get()} : std::vector<Replica*>{};
   }

@@ -68,6 +68,17 @@ std::vector<Bucket> plan_shards(std::uint64_t flat_bytes, int servers,
   return shards;
 }
 
+void add_server_parts(std::vector<StatePart>& parts, const StrategyConfig& config, int server,
+                      const Bucket& shard, std::byte* state) {
+  const StatePart where{.owner = config.replicas + server,
+                        .is_on_server = true,
+                        .offset = shard.offset_bytes,
+                        .bytes = shard.bytes};
+  const std::size_t count = shard.bytes / sizeof(float);
+  add_slots(parts, where, config.optimizer, state, count);
+  add_counter(parts, where, config.optimizer, state, count);
+}
+
 ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& context, int index)
     : config_(config),
       context_(context),
@@ -143,6 +154,12 @@ void ServerShard::serve() {
         break;
       case ServerCommand::weights:
         send_to_all(shard_of(weights_));
+        break;
+      case ServerCommand::save:
+        transfer(Transfer::save);
+        break;
+      case ServerCommand::load:
+        transfer(Transfer::load);
         break;
       case ServerCommand::goodbye:
         return;
@@ -333,6 +350,23 @@ void ServerShard::receive_parameters() {
   const ScopedPhase phase(context_.observer, Phase::replicate, *stream_);
   if (config_.ps_update == PsUpdate::worker) return;
   context_.world->recv(shard_of(weights_), 0, {.start = kServerStart}).wait(*stream_);
+}
+
+void ServerShard::transfer(Transfer transfer) {
+  std::vector<StatePart> parts;
+  if (config_.ps_update == PsUpdate::server) {
+    add_server_parts(parts, config_, index_, {.bytes = count_ * sizeof(float)},
+                     optimizer_state_.data());
+  }
+  const comm::CallOptions options{.after = stream_.get(), .start = kServerStart};
+  for (const StatePart& part : in_order(std::move(parts))) {
+    const comm::Elements elements = flat_elements(part.memory);
+    if (transfer == Transfer::load) {
+      context_.world->recv(elements, 0, options).wait(*stream_);
+    } else if (part.kind != StatePart::Kind::counter) {
+      context_.world->send(elements, 0, options).wait(*stream_);
+    }
+  }
 }
 
 }  // namespace ddpbench

@@ -25,7 +25,9 @@ enum class ServerCommand : std::int64_t {
   goodbye = 3,
   assign = 4,     // worker 0 sends parameters; optimizer state stays
   gradients = 5,  // every worker receives the gradients of the last push
-  weights = 6     // every worker receives the parameters
+  weights = 6,    // every worker receives the parameters
+  save = 7,       // worker 0 receives the optimizer's state ...
+  load = 8        // ... or sends it
 };
 // With backup workers, a push says its step above this bit, and the answer which step comes next.
 inline constexpr int kStepBit = 8;
@@ -38,6 +40,10 @@ inline constexpr std::size_t kRegisteredBuffers = 4;
 // null on servers, which need the byte ranges only.
 std::vector<Bucket> plan_shards(std::uint64_t flat_bytes, int servers,
                                 const nn::ParameterPlan* plan);
+
+// Lists the optimizer's state of server `server`, which has `shard`; `state` is null elsewhere.
+void add_server_parts(std::vector<StatePart>& parts, const StrategyConfig& config, int server,
+                      const Bucket& shard, std::byte* state);
 
 class ServerShard {
  public:
@@ -74,6 +80,7 @@ class ServerShard {
   void receive_gradients();
   void send_to_all(const comm::Elements& result);
   void receive_parameters();
+  void transfer(Transfer transfer);
   comm::Elements shard_of(const Buffer& buffer, std::size_t slot = 0) const;
 
   const StrategyConfig& config_;

@@ -83,6 +83,23 @@ class Sharded : public GradientExchange {
     return gradients;
   }
 
+  // Each rank's part of every bucket. All ranks have the tail.
+  void add_parts(std::vector<StatePart>& parts) override {
+    std::size_t first = 0;
+    for (const Bucket& bucket : buckets()) {
+      const std::size_t bytes = own_bytes(bucket);
+      for (std::size_t part = 0; part * bytes < bucket.bytes; ++part) {
+        const auto owner = static_cast<int>(part);
+        const bool is_here = bytes == bucket.bytes || owner == world().rank();
+        add_slots(parts,
+                  {.owner = owner, .offset = bucket.offset_bytes + part * bytes, .bytes = bytes},
+                  config_.optimizer, is_here ? state_.data() : nullptr, owned_, first);
+      }
+      first += bytes / sizeof(float);
+    }
+    add_counter(parts, {.bytes = owned_}, config_.optimizer, state_.data(), owned_);
+  }
+
  protected:
   std::size_t unit() const {
     return static_cast<std::size_t>(world().size()) * nn::kParameterAlignment;

@@ -28,6 +28,7 @@
 #include "kernels/runtime/phase.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/replica_group.h"
+#include "parallel/state_parts.h"
 
 namespace ddpbench {
 
@@ -201,6 +202,11 @@ class Strategy {
   // Copies the current parameters, and the state that survives, to all replicas that do not keep
   // their own between steps. Collective.
   virtual void publish() {}
+  // What training goes on from beside weights and the statistics of replicas()[0] (state_parts.h):
+  // all that there is on any rank. REQUIRES: a worker.
+  virtual std::vector<StatePart> parts() = 0;
+  // Has servers send their parts to rank 0, or take them from it. Collective over the workers.
+  virtual void command_servers(Transfer) {}
   // Says goodbye to servers. Collective over the workers.
   virtual void finish() {}
 

@@ -68,8 +68,10 @@ class BatchMemory {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // Starts at step 0 of `epoch` and gives the batches of at most `max_steps` steps: one a pass.
-  virtual void begin_epoch(std::int64_t epoch, std::int64_t max_steps) = 0;
+  // Starts at `first_step` of `epoch` and gives the batches of at most `max_steps` steps: one a
+  // pass.
+  virtual void begin_epoch(std::int64_t epoch, std::int64_t max_steps,
+                           std::int64_t first_step = 0) = 0;
   // Returns the next batch. Work queued on `stream` from now on may read it, until consumed().
   // Throws a worker's error, and InternalError at the epoch's end.
   virtual StepInput next(Stream& stream) = 0;

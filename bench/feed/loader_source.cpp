@@ -88,9 +88,9 @@ class LoaderSource final : public BatchSource {
     }
   }
 
-  void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
+  void begin_epoch(std::int64_t epoch, std::int64_t max_steps, std::int64_t first_step) override {
     wait_for_copy();
-    loader_->begin_epoch(epoch, max_steps);
+    loader_->begin_epoch(epoch, max_steps, first_step);
   }
 
   StepInput next(Stream& stream) override {

@@ -62,14 +62,14 @@ class ResidentSource final : public BatchSource {
     label_counts_.emplace(split, options.loader.ignored_label);
   }
 
-  void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
+  void begin_epoch(std::int64_t epoch, std::int64_t max_steps, std::int64_t first_step) override {
     if (order_used_) options_.wait->until(*uploaded_, "the copy of an epoch's order");
     sampler_.begin_epoch(epoch);
-    const std::int64_t steps = std::min(max_steps, sampler_.steps_per_epoch());
+    const std::int64_t steps = std::min(first_step + max_steps, sampler_.steps_per_epoch());
     if (label_counts_) label_counts_->check(sampler_, steps);
     passes_ = steps * sampler_.options().passes;
     fill_order();
-    pass_ = 0;
+    pass_ = first_ = first_step * sampler_.options().passes;
   }
 
   StepInput next(Stream& stream) override {
@@ -77,7 +77,7 @@ class ResidentSource final : public BatchSource {
     const std::size_t bytes =
         static_cast<std::size_t>(passes_) * options_.samples * sizeof(std::int32_t);
     // The copy follows the previous epoch on the same stream, whose steps still read its order.
-    if (pass_ == 0 && bytes > 0) {
+    if (pass_ == first_ && bytes > 0) {
       device_.copy(stream, memory_.order.view().slice(0, bytes),
                    staged_order_.view().slice(0, bytes));
       if (label_counts_) device_.copy(stream, memory_.weights.view(), staged_weights_.view());
@@ -147,7 +147,7 @@ class ResidentSource final : public BatchSource {
   std::optional<data::LabelCounts> label_counts_;  // where a label is ignored
   std::unique_ptr<Event> uploaded_;
   bool order_used_ = false;
-  std::int64_t pass_ = 0, passes_ = 0;  // of the epoch
+  std::int64_t first_ = 0, pass_ = 0, passes_ = 0;  // of the epoch
 };
 
 }  // namespace

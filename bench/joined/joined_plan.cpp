@@ -23,9 +23,9 @@ namespace ddpbench::bench {
 namespace {
 
 // Options that say where files lie and how the command behaves.
-constexpr std::array<std::string_view, 10> kHandling = {
-    "config",   "json",  "resume",     "force",   "quiet",
-    "data-dir", "trace", "save-model", "timeout", "interface"};
+constexpr std::array<std::string_view, 12> kHandling = {
+    "config", "json",       "resume",  "force",     "quiet",      "data-dir",
+    "trace",  "save-model", "timeout", "interface", "checkpoint", "resume-training"};
 
 // Members of a job that are a rank's own, or that come from the options or the host.
 constexpr std::array kOwnMembers = {"options",    "cores",        "gpus",      "oversubscribed",
@@ -63,8 +63,10 @@ PlanValues option_values(const Options& options, const launch::RankEnvironment& 
                       all.contains(key) ? all.at(key).dump() : "not set"});
   }
   values.push_back({"--trace", options.trace_path.empty() ? "not set" : "set"});
+  values.push_back({"--checkpoint", options.checkpoint.empty() ? "not set" : "set"});
   values.push_back({"the model " + options.model, hash_of_file(find_model(options.model))});
   values.push_back({"the weights of --load-model", hash_of_file(options.load_model)});
+  values.push_back({"the file of --resume-training", hash_of_file(options.resume_training)});
   return values;
 }
 

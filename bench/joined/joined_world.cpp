@@ -22,6 +22,7 @@
 #include "bench/plan/data_places.h"
 #include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
+#include "bench/plan/training_checkpoint.h"
 #include "bench/rank/rank_devices.h"
 #include "bench/rank/rank_session.h"
 #include "bench/run/launch_run.h"
@@ -111,6 +112,7 @@ void JoinedWorld::plan(const HostDevices& host) {
   check_data_options(options(), dataset);
   weights_note_ = check_checkpoint(options(), model_);
   job_ = make_training_job(options(), cell, dataset, network_of(model_, model_path), host);
+  job_.resumed = resumed_position(job_, model_);
   if (own_gpus()) give_own_gpus(*own_gpus(), job_.gpus);
   if (backend == "auto") backend = common_backend({job_.backend});
   job_.verification_tolerance = tolerance_for(job_, model_);

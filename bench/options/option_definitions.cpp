@@ -38,7 +38,8 @@ Definitions comparison_options() {
   return {
       {"strategy", kPerRun | kPlannedByFit | kNotOfTune, "", &Options::strategies,
        all_or_some_of(known_strategies()),
-       strategies_in_words() + "Launched ranks and --save-model default to single.", "all"},
+       strategies_in_words() + "Launched ranks, --save-model and --checkpoint default to single.",
+       "all"},
       {"gpus", kPerRun | kPlannedByFit, "LIST|all", GpuList{}, between(1, kMostDevices),
        "Numbers of devices (of CPU devices too), separated by commas; all: as many as there are. "
        "single runs once, on one device, whatever is listed."},
@@ -105,8 +106,8 @@ Definitions training_options() {
        kBelowOne, "localsgd: Nesterov's momentum of that update."},
       {"epochs", 0, "N", &Options::epochs, between(0, kMostTimes),
        "Epochs to train, at most: --until-accuracy, --until-miou and a loss that is not finite end "
-       "a run. 0: "
-       "evaluate the weights of --load-model, or the start weights, and take no step."},
+       "a run. 0: evaluate the weights of --load-model or --resume-training, or the start weights, "
+       "and take no step."},
       {"steps", 0, "N", &Options::steps, between(1, kMostSteps), "End each epoch after N steps.",
        "whole epochs"},
       {"until-accuracy", kNotOfTune, "PERCENT%", &Options::until_accuracy, above_zero_to(100),
@@ -372,6 +373,19 @@ Definitions file_options() {
        "none"},
       {"load-model", 0, "FILE", &Options::load_model, anything(),
        "Start from these weights: a safetensors file, or the index of several.", "none"},
+      {"checkpoint", kNotOfTune, "FILE", &Options::checkpoint, anything(),
+       "Save what training goes on from (safetensors: weights, optimizer, statistics, position), "
+       "beside the steps and at the end. The file before stays until the new one is whole. Needs "
+       "a command that makes one run.",
+       "none"},
+      {"checkpoint-every", kNotOfTune, "epoch|N", &Options::checkpoint_every, anything(),
+       "When: at the end of each epoch, or after every N steps (localsgd: at the end of that "
+       "cycle).",
+       "", "", OnlyWith{"checkpoint", {}}},
+      {"resume-training", kNotOfTune, "FILE", &Options::resume_training, anything(),
+       "Go on from a file of --checkpoint, with any strategy and number of devices of the same "
+       "global batch; --epochs counts those before, too.",
+       "none"},
       {"data-dir", kPlannedByFit | kFreeOnResume | kOfData, "DIR", &Options::data_dir, anything(),
        "Data sets lie in DIR/NAME/ or where torchvision puts them.", "the user's cache directory"},
   };

@@ -116,6 +116,8 @@ void set_tune_defaults(Options& options) {
   options.until_accuracy.reset();
   options.until_miou.reset();
   options.save_model.clear();
+  options.checkpoint.clear();
+  options.resume_training.clear();
   options.order = "interleaved";
   options.epochs = 1;
   options.steps = 100;
@@ -183,7 +185,8 @@ Options resolve(const GivenLayers& layers, Command command, const RunEntry* entr
   options.config_path = layers.config_path;
   const bool chosen = std::ranges::any_of(
       order, [](const OptionSource* source) { return source->find("strategy") != nullptr; });
-  if (command == Command::run && !chosen && (layers.one_run || !options.save_model.empty()))
+  const bool saves = !options.save_model.empty() || !options.checkpoint.empty();
+  if (command == Command::run && !chosen && (layers.one_run || saves))
     options.strategies = {"single"};
   options.emulate_link = link_text(options.emulate_link);
   settle_conditions(options, order);

@@ -120,6 +120,15 @@ std::int64_t warmup_limit(const RunOptions& options) {
   return options.warmup_max_steps.value_or(kWarmupLimitFactor * options.warmup_steps);
 }
 
+std::int64_t checkpoint_interval(const RunOptions& options) {
+  if (options.checkpoint_every == "epoch") return 0;
+  const auto steps = number_in<std::int64_t>(options.checkpoint_every);
+  if (steps && *steps >= 1) return *steps;
+  throw ConfigError(
+      fmt::format("--checkpoint-every={}: expected epoch, or a number of steps from 1",
+                  options.checkpoint_every));
+}
+
 void check_options(const Options& options) {
   const auto refuse = [](bool is_wrong, const std::string& why) {
     if (is_wrong) throw ConfigError(why);
@@ -137,6 +146,9 @@ void check_options(const Options& options) {
       "--epochs=0 takes no steps, which --until-accuracy, --until-miou, --trace and --inject need");
   refuse(options.until_accuracy && options.until_miou,
          "--until-accuracy and --until-miou exclude each other: a run ends with one of them.");
+  checkpoint_interval(options);
+  refuse(!options.load_model.empty() && !options.resume_training.empty(),
+         "--load-model and --resume-training both set the weights; leave one out");
   for (const std::string& hook : options.comm_hooks) encoding_of(hook);
   const std::int64_t most_warmup = options.warmup_max_steps.value_or(options.warmup_steps);
   refuse(most_warmup < options.warmup_steps,
@@ -169,12 +181,12 @@ void check_options(const Options& options) {
 void check_file_conflicts(const Options& options) {
   const std::vector<NamedFile> written = {{"--json", &options.json_path},
                                           {"--trace", &options.trace_path},
-                                          {"--save-model", &options.save_model}};
-  const std::vector<NamedFile> read = {{"--resume", &options.resume_path},
-                                       {"--config", &options.config_path},
-                                       {"--load-model", &options.load_model},
-                                       {"--hostfile", &options.host_file},
-                                       {"--model", &options.model}};
+                                          {"--save-model", &options.save_model},
+                                          {"--checkpoint", &options.checkpoint}};
+  const std::vector<NamedFile> read = {
+      {"--resume", &options.resume_path},    {"--config", &options.config_path},
+      {"--load-model", &options.load_model}, {"--resume-training", &options.resume_training},
+      {"--hostfile", &options.host_file},    {"--model", &options.model}};
   const auto refuse = [](const NamedFile& result, const NamedFile& other) {
     if (!name_one_file(*result.second, *other.second)) return;
     throw ConfigError(fmt::format("{} and {} both name {}; give {} another name", result.first,
@@ -183,7 +195,8 @@ void check_file_conflicts(const Options& options) {
   for (std::size_t i = 0; i < written.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) refuse(written[i], written[j]);
     for (const NamedFile& input : read) {
-      const bool grows = written[i].first == "--json" && input.first == "--resume";
+      const bool grows = (written[i].first == "--json" && input.first == "--resume") ||
+                         (written[i].first == "--checkpoint" && input.first == "--resume-training");
       if (!grows) refuse(written[i], input);
     }
   }

@@ -126,7 +126,9 @@ struct RunOptions {
   std::string trace_path;  // empty: none
   int trace_steps = 20;
   std::string save_model, load_model;
-  std::string data_dir;  // empty: the default places
+  std::string checkpoint, resume_training;  // files that training is saved to, and goes on from
+  std::string checkpoint_every = "epoch";   // or a number of steps (checkpoint_interval)
+  std::string data_dir;                     // empty: the default places
   std::vector<Injection> injections;
   bool dry_run = false, quiet = false, verbose = false;
 
@@ -186,6 +188,9 @@ struct Options : RunOptions {
 
 // The warm-up's limit: --warmup-max-steps, or its default; 0 when warmup_steps is 0.
 std::int64_t warmup_limit(const RunOptions& options);
+
+// After how many steps a run saves a checkpoint; 0: at the ends of epochs. Throws ConfigError.
+std::int64_t checkpoint_interval(const RunOptions& options);
 
 // Throws ConfigError where a result would be written over another one or over what the command
 // reads, under whichever names: --force is about files of earlier commands. The report may replace

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/text.h"
+#include "bench/plan/training_checkpoint.h"
 #include "kernels/ops/cuda_backend.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
@@ -309,6 +310,7 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
         "--cuda-graph=auto",
         run_name(job), job.backend));
   }
+  check_checkpointing(job);
   const StrategyTraits& traits = strategy_traits(cell.strategy);
   if (all_reduces(cell)) {
     job.all_reduce = all_reduce_name(comm_backend(job.backend), cell.all_reduce, cell.world_size);

@@ -327,15 +327,19 @@ std::vector<std::string> listed_options(const Options& options) {
 }
 
 void check_saving(const Options& options) {
-  if (options.save_model.empty()) return;
+  if (options.save_model.empty() && options.checkpoint.empty()) return;
   const std::size_t runs =
       plan_matrix(options).size() * static_cast<std::size_t>(options.repetitions);
-  if (runs > 1 || options.until_ci)
+  if (runs <= 1 && !options.until_ci) return;
+  for (const auto& [flag, path] :
+       {std::pair("--save-model", &options.save_model), {"--checkpoint", &options.checkpoint}}) {
+    if (path->empty()) continue;
     throw ConfigError(fmt::format(
-        "--save-model={}: this command makes {} runs, which would overwrite each other's weights. "
+        "{}={}: this command makes {} runs, which would overwrite each other's weights. "
         "Give one strategy, one number of devices, one value where a list could be, and one "
         "repetition.",
-        options.save_model, options.until_ci ? "several" : std::to_string(runs)));
+        flag, *path, options.until_ci ? "several" : std::to_string(runs)));
+  }
 }
 
 std::string run_title(const RunCell& cell, const Options& options) {

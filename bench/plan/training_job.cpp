@@ -46,10 +46,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunCell, strategy, world_size, servers, batch
                                    comm_hook, cuda_graph)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample,
                                    ignored_label)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingPosition, steps, epoch, step)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, device,
                                    backend, threads_per_device, all_reduce, network, dataset,
-                                   verification_tolerance, steps_per_epoch, rehearsed_steps, cores,
-                                   gpus, oversubscribed, dataset_fd, reference_fd)
+                                   verification_tolerance, steps_per_epoch, resumed,
+                                   rehearsed_steps, cores, gpus, oversubscribed, dataset_fd,
+                                   reference_fd)
 
 namespace {
 
@@ -299,9 +301,14 @@ double wait_limit_s(double timeout_s) {
   return timeout_s > 0 ? timeout_s : kNever;
 }
 
+std::int64_t timed_steps(const TrainingJob& job) {
+  if (job.options.epochs == 0) return 0;
+  return (job.options.epochs - job.resumed.epoch) * job.steps_per_epoch - job.resumed.step;
+}
+
 std::int64_t total_steps(const TrainingJob& job) {
   if (job.is_reference()) return job.options.verify_steps;
-  return job.verify_steps() + job.options.warmup_steps + job.options.epochs * job.steps_per_epoch;
+  return job.verify_steps() + job.options.warmup_steps + timed_steps(job);
 }
 
 report::Run planned_run(const TrainingJob& job) {
@@ -334,6 +341,10 @@ report::Run planned_run(const TrainingJob& job) {
     run.until_accuracy = report::AccuracyTarget{.target = wanted->value / 100,
                                                 .train_s = {},
                                                 .metric = job.options.until_miou ? "miou" : ""};
+  }
+  if (!job.options.resume_training.empty()) {
+    run.resumed = report::ResumedFrom{job.options.resume_training, job.resumed.steps,
+                                      job.resumed.epoch, job.resumed.step};
   }
   run.strategy_options = strategy_options(job);
   run.injected = injected_words(job);

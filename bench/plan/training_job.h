@@ -45,6 +45,13 @@ struct DevicePlan {
   bool is_on_gpu(int index) const { return static_cast<std::size_t>(index) < gpus.size(); }
 };
 
+// How far training has come, between two steps.
+struct TrainingPosition {
+  std::int64_t steps = 0;  // in all
+  int epoch = 0;
+  std::int64_t step = 0;  // of that epoch, the next one
+};
+
 struct TrainingJob : DevicePlan {
   RunOptions options;  // the values that all runs of the command share
   RunCell cell;        // the values of this run
@@ -59,8 +66,9 @@ struct TrainingJob : DevicePlan {
   std::int64_t steps_per_epoch = 0;  // after --steps
   // Inherited descriptors; -1 in a joined world, where each rank brings its own.
   int dataset_fd = -1;
-  int reference_fd = -1;    // ReferenceWeights; -1: no verification
-  int rehearsed_steps = 0;  // that a dry run takes, to tell how long a step is
+  int reference_fd = -1;     // ReferenceWeights; -1: no verification
+  TrainingPosition resumed;  // of --resume-training
+  int rehearsed_steps = 0;   // that a dry run takes, to tell how long a step is
 
   // Whether the servers of ps are on CPU devices and the workers on GPUs.
   bool has_cpu_servers() const {
@@ -116,6 +124,9 @@ TrainingJob training_job_from_json(const nlohmann::json& json);
 
 // The longest wait for peers, in seconds: --timeout, or longer than any run for 0 (never).
 double wait_limit_s(double timeout_s);
+
+// The timed steps of the run: from the resumed position to the end of the last epoch.
+std::int64_t timed_steps(const TrainingJob& job);
 
 // The number of steps that a worker of this run takes: verification, warm-up and training.
 std::int64_t total_steps(const TrainingJob& job);

@@ -25,13 +25,15 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossScaling, scale, skipped_updates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceRow, rank, role, device, cores, peak_bytes,
                                    by_category_bytes, gpu_telemetry, driver_bytes)
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointRow, step, bytes, held_s, write_s)
+
 }  // namespace ddpbench::report
 
 namespace ddpbench::bench {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EpochResult, epoch, begin_s, end_s, samples, loss_sum, correct,
-                                   counted, test_samples, test_loss_sum, test_correct, test_counted,
-                                   test_classes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EpochResult, epoch, begin_s, end_s, saving_s, samples, loss_sum,
+                                   correct, counted, test_samples, test_loss_sum, test_correct,
+                                   test_counted, test_classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossPoint, step, loss_sum, correct, counted)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, tolerance, worst_tensor,
                                    worst_step, steps, vague_share, divergence, diverged,
@@ -41,8 +43,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClockReading, at_s, offset_s, bound_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, host, devices, device_model, peak_rss_bytes,
                                    parameters, traffic, pushes, loss_scaling, all_reduce,
                                    verification, verify_s, warmup_s, train_s, evaluate_s, save_s,
-                                   warmup_steps, warmup_steady, epochs, progress, diverged_step,
-                                   diverged_tensor, calls, clock)
+                                   checkpoints, warmup_steps, warmup_steady, epochs, progress,
+                                   diverged_step, diverged_tensor, calls, clock)
 
 std::string encoded(const RankResult& result) { return result_bytes(result); }
 

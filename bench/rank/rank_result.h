@@ -27,6 +27,7 @@ namespace ddpbench::bench {
 struct EpochResult {
   int epoch = 0;
   double begin_s = 0, end_s = 0;
+  double saving_s = 0;  // between them, that it waited for checkpoints
   std::int64_t samples = 0;
   double loss_sum = 0;
   std::uint64_t correct = 0, counted = 0;
@@ -69,6 +70,7 @@ struct RankResult {
   std::vector<VerificationResult> verification;  // one per local replica; empty: not done
   // Seconds. Empty until that part is done; train_s and evaluate_s until one epoch is done.
   std::optional<double> verify_s, warmup_s, train_s, evaluate_s, save_s;
+  std::vector<report::CheckpointRow> checkpoints;
   std::optional<std::int64_t> warmup_steps;  // steps taken; empty until warm-up is done
   std::optional<bool> warmup_steady;         // empty: too few steps to say
   std::vector<EpochResult> epochs;

@@ -41,7 +41,11 @@ report::DeviceRow describe(const Device& device, int replica, bool server, std::
 
 RankSession::RankSession(const TrainingJob& job, const RankInputs& inputs,
                          launch::RankWriter& writer)
-    : job_(job), inputs_(inputs), writer_(writer), trainer_(job, inputs, writer) {
+    : job_(job),
+      inputs_(inputs),
+      writer_(writer),
+      trainer_(job, inputs, writer),
+      saver_(trainer_, [this] { wait_for_workers(fmt::format("saved/{}", saves_++)); }) {
   result_.host = inputs_.host.empty() ? host_name() : inputs_.host;
   read_clock();
   result_.parameters = trainer_.model().trained_count();
@@ -85,7 +89,9 @@ void RankSession::run_role() {
     if (inputs_.reference != nullptr) verify();
     if (job_.options.epochs > 0) {
       warm_up();
+      trainer_.resume();
       train();
+      count_saving(saver_.finish());
     } else {
       result_.warmup_steps = 0;
       evaluate({.begin_s = trainer_.now_s(), .end_s = trainer_.now_s()});
@@ -169,13 +175,13 @@ void RankSession::train() {
   Replica& replica = *trainer_.strategy().replicas()[0];
   if (job_.options.observe) {
     progress_.emplace(replica.device(), replica.stream(), replica.totals(), writer_,
-                      job_.options.epochs * job_.steps_per_epoch);
+                      timed_steps(job_));
     const double step_s = trainer_.recorder().last_step_s();
     if (step_s > 0) progress_->choose_interval(step_s);
   }
   publish();
-  wait_for_workers(0);
-  for (int epoch = 0; epoch < job_.options.epochs; ++epoch) {
+  wait_for_workers("begin");
+  for (int epoch = job_.resumed.epoch; epoch < job_.options.epochs; ++epoch) {
     train_epoch(epoch);
     if (training_ends(result_.epochs.back())) break;
   }
@@ -193,8 +199,14 @@ void RankSession::save_weights() {
     const double begin = trainer_.now_s();
     nn::write_safetensors(job_.options.save_model, nn::export_checkpoint(replica.graph()),
                           job_.options.force);
-    result_.save_s = trainer_.now_s() - begin;
+    result_.save_s = result_.save_s.value_or(0) + trainer_.now_s() - begin;
   }
+}
+
+void RankSession::count_saving(double held_s) {
+  if (job_.options.checkpoint.empty()) return;
+  result_.save_s = result_.save_s.value_or(0) + held_s;
+  result_.checkpoints = saver_.saved();
 }
 
 // It is the last one, it reached --until-accuracy, or the loss of a worker is no longer finite. A
@@ -229,7 +241,7 @@ RankSession::EpochSums RankSession::sum_over_workers(const EpochResult& epoch) {
     return inputs_.store->add(fmt::format("epoch_end/{}/{}", epoch.epoch, i), amount);
   };
   for (std::size_t i = 0; i < numbers.size(); ++i) add(i, *numbers[i]);
-  wait_for_workers(epoch.epoch + 1);
+  wait_for_workers(fmt::format("epoch/{}", epoch.epoch));
   for (std::size_t i = 0; i < numbers.size(); ++i) *numbers[i] = add(i, 0);
   return sums;
 }
@@ -237,14 +249,13 @@ RankSession::EpochSums RankSession::sum_over_workers(const EpochResult& epoch) {
 // Without this wait, the first rank to finish its evaluation would wait in the next epoch's first
 // step, whose time would include the others'. The servers of ps serve steps alone, so its workers
 // meet at the store.
-void RankSession::wait_for_workers(int epoch) {
+void RankSession::wait_for_workers(const std::string& when) {
   const int workers = job_.cell.world_size;
   if (trainer_.world() == nullptr || workers == 1) return;
   if (job_.cell.servers == 0) {
     trainer_.world()->barrier({.start = comm::Start::deferred}).synchronize();
   } else {
-    comm::store_barrier(*inputs_.store, fmt::format("epoch/{}", epoch), workers,
-                        wait_limit_s(job_.options.timeout_s));
+    comm::store_barrier(*inputs_.store, when, workers, wait_limit_s(job_.options.timeout_s));
   }
 }
 
@@ -264,12 +275,16 @@ void RankSession::train_epoch(int epoch) {
   writer_.state(launch::RankState::training);
   for (const auto& device : trainer_.devices().devices) device->calibrate_clock();
   EpochResult row{.epoch = epoch};
+  const std::int64_t first = epoch == job_.resumed.epoch ? job_.resumed.step : 0;
+  const std::int64_t steps = job_.steps_per_epoch - first;
   row.begin_s = trainer_.now_s();
   if (trainer_.sampler() != nullptr) trainer_.sampler()->begin();
-  trainer_.take_steps(job_.steps_per_epoch, true, epoch, [this] {
+  const auto goes_on = [&] {
     if (progress_) progress_->end_step();
+    row.saving_s += saver_.after_step();
     return true;
-  });
+  };
+  trainer_.take_steps(steps, true, epoch, goes_on, first);
   trainer_.recorder().finish_steps();
   if (cycle_steps(job_) > 1) {  // the last one may be cut: its average belongs to the training
     trainer_.strategy().publish();
@@ -283,16 +298,17 @@ void RankSession::train_epoch(int epoch) {
   }
   const ops::LossTotals totals = trainer_.take_totals();
   if (progress_) progress_->end_epoch(totals);
-  row.samples = job_.steps_per_epoch * trainer_.plan().batch * job_.cell.accumulation_steps;
+  row.samples = steps * trainer_.plan().batch * job_.cell.accumulation_steps;
   row.loss_sum = totals.loss_sum;
   row.correct = totals.correct;
   row.counted = totals.counted;
   if (totals.diverged_step != 0 && result_.diverged_step == 0) {
     result_.diverged_step =
-        epoch * job_.steps_per_epoch + static_cast<std::int64_t>(totals.diverged_step);
+        epoch * job_.steps_per_epoch + first + static_cast<std::int64_t>(totals.diverged_step);
   }
   if (totals.counted > 0) writer_.loss(totals.loss_sum / static_cast<double>(totals.counted));
-  result_.train_s = result_.train_s.value_or(0) + row.end_s - row.begin_s;
+  result_.train_s = result_.train_s.value_or(0) + row.end_s - row.begin_s - row.saving_s;
+  count_saving(row.saving_s + saver_.after_epoch());
   evaluate(row);
 }
 

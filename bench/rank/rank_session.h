@@ -5,7 +5,9 @@
 // evaluates (or serves, or computes the reference), and keeps its findings in the rank's channel.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -13,8 +15,48 @@
 #include "bench/measure/loss_progress.h"
 #include "bench/rank/rank_result.h"
 #include "bench/rank/rank_trainer.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::bench {
+
+// When a rank saves what training goes on from (--checkpoint), and how: between steps all ranks
+// bring it to rank 0's host, and a thread of rank 0 writes the file meanwhile
+// (checkpoint_saver.cpp).
+class CheckpointSaver {
+ public:
+  // `trainer` outlives this. `meet` waits until all workers call it.
+  CheckpointSaver(RankTrainer& trainer, std::function<void()> meet);
+  // Waits for the file that is being written.
+  ~CheckpointSaver() = default;
+  CheckpointSaver(const CheckpointSaver&) = delete;
+  CheckpointSaver& operator=(const CheckpointSaver&) = delete;
+
+  // Saves if it is time to. Called after each step that is not the last of its epoch, and after
+  // each epoch. Returns the seconds that training waited. Collective. Throws ConfigError when the
+  // file before could not be written.
+  double after_step();
+  double after_epoch();
+  // Training is over: saves unless the last step was saved, and waits for the file.
+  double finish();
+
+  // Of rank 0: those whose files are whole.
+  const std::vector<report::CheckpointRow>& saved() const { return saved_; }
+
+ private:
+  bool is_on() const { return !trainer_.job().options.checkpoint.empty(); }
+  bool is_due() const;
+  double save();
+  void end_writing();
+
+  RankTrainer& trainer_;
+  std::function<void()> meet_;
+  std::int64_t interval_;  // 0: epochs
+  TrainingPosition position_;
+  std::int64_t of_cycle_ = 0;  // steps since the last cycle that began with training or an epoch
+  std::int64_t saved_steps_;   // when it saved last, or resumed
+  std::vector<report::CheckpointRow> saved_;
+  std::future<report::CheckpointRow> writing_;  // waits in its destructor
+};
 
 class RankSession {
  public:
@@ -52,7 +94,8 @@ class RankSession {
   };
   bool training_ends(const EpochResult& epoch);
   EpochSums sum_over_workers(const EpochResult& epoch);
-  void wait_for_workers(int epoch);
+  void wait_for_workers(const std::string& when);  // a word for each wait
+  void count_saving(double held_s);
   void await_slower_workers(int epoch);
   void read_clock();
   void publish();
@@ -65,6 +108,8 @@ class RankSession {
   std::vector<double> warmup_step_s_;  // this rank's
   RankTrainer trainer_;
   std::optional<LossProgress> progress_;  // in training, with --observe=on
+  int saves_ = 0;
+  CheckpointSaver saver_;
 };
 
 // Calls `body`, which runs the session. When that throws and the session's device hangs, the

@@ -8,11 +8,13 @@
 #include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
 #include "bench/options/options.h"
+#include "bench/plan/training_checkpoint.h"
 #include "bench/rank/run_memory.h"
 #include "datasets/loader.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
 #include "parallel/strategies.h"
+#include "parallel/training_state.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -150,6 +152,11 @@ void RankTrainer::make_strategy() {
     loaded_weights_ = nn::read_safetensors(job_.options.load_model);
     nn::check_finite(loaded_weights_, job_.options.load_model);
   }
+  if (!job_.options.resume_training.empty() && !is_server()) {
+    TrainingCheckpoint checkpoint = read_training_checkpoint(job_, model_);
+    loaded_weights_ = std::move(checkpoint.weights);
+    resumed_ = std::move(checkpoint.others);
+  }
   StrategyContext context;
   context.model = &model_;
   for (const auto& device : devices_.devices) context.devices.push_back(device.get());
@@ -165,10 +172,11 @@ void RankTrainer::make_strategy() {
   if (is_server()) context.observer = server_trace_ ? &*server_trace_ : nullptr;
   context.group = devices_.group.get();
   context.initialize = [this](nn::Graph& graph) {
-    if (job_.options.load_model.empty()) {
+    if (loaded_weights_.empty()) {
       nn::initialize_parameters(graph, start_seed(job_, inputs_.rank));
     } else {
-      nn::import_checkpoint(graph, loaded_weights_, job_.options.load_model);
+      nn::import_checkpoint(graph, loaded_weights_,
+                            job_.options.load_model + job_.options.resume_training);
     }
   };
   context.admit = [this](std::size_t i, MemoryNeeds& needs) { admit(i, needs); };
@@ -233,17 +241,28 @@ void RankTrainer::make_source() {
 }
 
 void RankTrainer::take_steps(std::int64_t count, bool timed, int epoch,
-                             const std::function<bool()>& goes_on) {
+                             const std::function<bool()>& goes_on, std::int64_t first) {
   const std::int64_t cycle = cycle_steps(job_);
   for (std::int64_t done = 0; done < count; ++epoch) {
-    const std::int64_t now = std::min(count - done, job_.steps_per_epoch);
-    source_->begin_epoch(epoch, now);
+    const std::int64_t now = std::min(count - done, job_.steps_per_epoch - first);
+    source_->begin_epoch(epoch, now, std::exchange(first, 0));
     for (std::int64_t i = 0; i < now; ++i) {
       take_step(timed, epoch, count >= cycle ? done + i : cycle);
       if (goes_on && !goes_on()) return;
     }
     done += now;
   }
+}
+
+void RankTrainer::resume() {
+  if (job_.options.resume_training.empty()) return;
+  try {
+    scatter_state(*strategy_, devices_.world.get(), resumed_, job_.resumed.steps);
+  } catch (const ConfigError& error) {
+    throw ConfigError(
+        fmt::format("--resume-training={}: {}", job_.options.resume_training, error.what()));
+  }
+  resumed_.clear();
 }
 
 void RankTrainer::take_step(bool timed, int epoch, std::int64_t cycle_step) {

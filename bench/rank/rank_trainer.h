@@ -72,10 +72,12 @@ class RankTrainer {
   RankTrainer& operator=(const RankTrainer&) = delete;
   ~RankTrainer();
 
-  // Takes `count` steps from the begin of `epoch` on, over several epochs if need be, until
+  // Takes `count` steps from step `first` of `epoch` on, over several epochs if need be, until
   // `goes_on` (may be empty) returns false after one. Throws Interrupted between steps.
   void take_steps(std::int64_t count, bool timed, int epoch,
-                  const std::function<bool()>& goes_on = {});
+                  const std::function<bool()>& goes_on = {}, std::int64_t first = 0);
+  // With --resume-training: sets all state to what was saved. After Strategy::reset; collective.
+  void resume();
   // In a reference: calls `probed` from now on as RoundingProbe::computed, and `added` as
   // StrategyContext::slice_added. Empty: no more.
   void observe_slices(std::function<void()> probed, std::function<void()> added) {
@@ -145,7 +147,8 @@ class RankTrainer {
   CallMarks calls_made_;  // of devices_.world
   RankDevices devices_;
   std::shared_ptr<comm::Store> local_store_ = comm::make_local_store();  // for the threads of dp
-  std::vector<nn::NamedTensor> loaded_weights_;                          // of --load-model
+  std::vector<nn::NamedTensor> loaded_weights_;  // of --load-model or --resume-training
+  std::vector<nn::NamedTensor> resumed_;         // what else that has
   std::function<void()> probed_, slice_added_;
   std::shared_ptr<DeviceWait> wait_;
   std::unique_ptr<RangeMarker> marker_;         // when a profiler listens

@@ -91,7 +91,7 @@ std::string Progress::numbered() const {
 std::optional<double> Progress::left_s(const launch::RankStatus& status, std::int64_t timed) const {
   const bool last = place_.run >= place_.runs;
   if (rate_.per_s() <= 0 || (!last && !place_.later_s)) return std::nullopt;
-  const std::int64_t all = job_.is_reference() ? 0 : job_.options.epochs * job_.steps_per_epoch;
+  const std::int64_t all = job_.is_reference() ? 0 : timed_steps(job_);
   // As many as there are if the warm-up takes no more than it must.
   const std::int64_t after = total_steps(job_) - static_cast<std::int64_t>(status.step);
   const std::int64_t steps = timed > 0 ? all - timed : std::max(all, after);
@@ -103,9 +103,10 @@ std::string Progress::stage(const launch::RankStatus& status, std::int64_t timed
   if (status.state != launch::RankState::training) return text;
   const int epochs = job_.options.epochs;
   const std::int64_t steps = job_.steps_per_epoch;
+  const std::int64_t done = timed + job_.resumed.epoch * steps + job_.resumed.step;
   if (epochs > 1) text += fmt::format(", epoch {} of {}", status.epoch + 1, epochs);
   return text +
-         fmt::format(", step {} of {}", std::min(timed - status.epoch * steps + 1, steps), steps);
+         fmt::format(", step {} of {}", std::min(done - status.epoch * steps + 1, steps), steps);
 }
 
 // What changes and is waited for comes first, because a narrow terminal shows only the beginning.

@@ -131,6 +131,12 @@ ReportOutput::ReportOutput(const Options& options)
   if (!options.save_model.empty()) {
     check_output_file(options.save_model, "--save-model", options.force);
   }
+  if (!options.checkpoint.empty()) {
+    std::error_code other;  // the file that it goes on from is replaced
+    const bool grows =
+        std::filesystem::equivalent(options.checkpoint, options.resume_training, other);
+    check_output_file(options.checkpoint, "--checkpoint", options.force || grows);
+  }
   if (!options.trace_path.empty()) check_output_file(options.trace_path, "--trace", options.force);
   if (is_stream_ && !options.dry_run) stream_ = take_standard_output();
 }
@@ -256,6 +262,10 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   // The report is already written when the trace cannot be.
   if (!options.trace_path.empty()) save_trace(trace, report.runs.size(), options);
   if (!options.save_model.empty()) say("{}", weights_line(report, options.save_model));
+  for (const report::Run& run : report.runs) {
+    if (run.checkpoints.empty()) continue;
+    say("checkpoint: {} (after step {})\n", options.checkpoint, run.checkpoints.back().step);
+  }
   // A report on standard output has a name that only its reader knows.
   say("{}",
       report::interruption_lines(report, file.is_stream() ? "REPORT.json" : file.place(), width));

@@ -103,7 +103,7 @@ void fill_course(const CollectedRun& all, report::Run& run) {
     row.samples_per_s = static_cast<double>(row.samples) / row.time_s;
   }
   run.evaluation = evaluation_alone(heard);
-  run.progress = progress_points(ranks, run.epochs, all.kept(run.global_batch_size));
+  run.progress = progress_points(ranks, run, all.kept(run.global_batch_size));
   if (!run.progress.empty()) return;
   run.progress_reason = !all.job.options.observe           ? "observing is off"
                         : run.status == report::Status::ok ? "fewer steps than lie between points"
@@ -171,6 +171,7 @@ void fill_times(const CollectedRun& all, const launch::SuperviseResult& result, 
   run.time.save_s = longest(
       all, &RankResult::save_s,
       all.job.options.save_model.empty() ? "no weights were saved" : reached("training diverged"));
+  run.checkpoints = all.results[0].checkpoints;
 }
 
 // Where records did not fit, each statistic would describe only a part of the steps.

@@ -17,6 +17,7 @@
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
 #include "bench/plan/data_places.h"
+#include "bench/plan/training_checkpoint.h"
 #include "bench/run/run_records.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/ops/backend.h"
@@ -150,6 +151,7 @@ TrainingJob RunExecutor::plan(const RunCell& cell) const {
   TrainingJob job = make_training_job(options, cell, dataset_info_, network_, host_);
   job.title = run_title(cell, options_);
   if (hosts_ != nullptr && job.gpus.empty()) job.oversubscribed = hosts_->oversubscribes(job);
+  if (launcher_ == nullptr) job.resumed = resumed_position(job, model_);  // else on the hosts
   return job;
 }
 

@@ -130,11 +130,10 @@ struct RankCourse {
   std::span<const launch::StepRecord> steps;  // of all its timed steps, in their order
 };
 
-// A point for each step after which all `ranks` have one. `epochs`: the report's rows of the epochs
+// A point for each step after which all `ranks` have one. `run`: epochs that ended, and saves;
 // that ended; `batch`: samples that all ranks process in a step.
 std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>& ranks,
-                                                   const std::vector<report::EpochRow>& epochs,
-                                                   std::int64_t batch);
+                                                   const report::Run& run, std::int64_t batch);
 
 // Traces (run_trace.cpp). All runs of a command share one file. Each rank of each run is a process
 // of it. Every run begins at time 0, so that runs lie below each other. No time is below 0: viewers

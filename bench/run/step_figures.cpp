@@ -110,6 +110,7 @@ EpochResult sum_over(const std::vector<const RankResult*>& ranks, std::size_t ep
     const EpochResult& part = ranks[i]->epochs[epoch];
     sum.begin_s = std::min(sum.begin_s, part.begin_s);
     sum.end_s = std::max(sum.end_s, part.end_s);
+    sum.saving_s = std::max(sum.saving_s, part.saving_s);
     sum.samples += part.samples;
     sum.counted += part.counted;
     sum.loss_sum += part.loss_sum;
@@ -147,7 +148,7 @@ std::optional<LossPoint> sum_after(std::int64_t step, const std::vector<RankCour
 
 // One timed step on all ranks, and when its epoch began.
 struct StepTimes {
-  std::uint32_t epoch = 0;
+  std::uint32_t epoch = 0, epoch_first_step = 0;
   double epoch_begin_s = 0, end_s = 0;
 };
 
@@ -159,7 +160,7 @@ std::optional<StepTimes> times_of_last(std::int64_t count, const std::vector<Ran
                                                &launch::StepRecord::step);
     if (last == steps.end() || last->step + 1 != count) return std::nullopt;
     const auto first = std::ranges::lower_bound(steps, last->epoch, {}, &launch::StepRecord::epoch);
-    if (!all) all = StepTimes{last->epoch, first->begin_s, last->end_s};
+    if (!all) all = StepTimes{last->epoch, first->step, first->begin_s, last->end_s};
     all->epoch_begin_s = std::min(all->epoch_begin_s, first->begin_s);
     all->end_s = std::max(all->end_s, last->end_s);
   }
@@ -319,7 +320,7 @@ std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& r
     const auto counted = static_cast<double>(sum.counted);
     report::EpochRow& row = rows.emplace_back();
     row.epoch = sum.epoch;
-    row.time_s = sum.end_s - sum.begin_s;
+    row.time_s = sum.end_s - sum.begin_s - sum.saving_s;
     row.samples = sum.samples;
     row.samples_per_s = static_cast<double>(sum.samples) / row.time_s;
     row.train_loss = sum.loss_sum / counted;
@@ -343,16 +344,18 @@ std::optional<report::Evaluation> evaluation_alone(const std::vector<const RankR
 }
 
 std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>& ranks,
-                                                   const std::vector<report::EpochRow>& epochs,
-                                                   std::int64_t batch) {
+                                                   const report::Run& run, std::int64_t batch) {
   std::vector<report::ProgressPoint> rows;
-  if (ranks.empty()) return rows;
+  if (ranks.empty() || ranks[0].steps.empty()) return rows;
+  const std::vector<report::EpochRow>& epochs = run.epochs;
+  const std::uint32_t first_epoch = ranks[0].steps.front().epoch;
+  const std::int64_t before_run = run.resumed ? run.resumed->step : 0;
   LossPoint before;
   for (const LossPoint& candidate : ranks[0].points) {
     const std::optional<LossPoint> sum = sum_after(candidate.step, ranks);
     if (!sum || sum->counted == before.counted) continue;
     const std::optional<StepTimes> times = times_of_last(sum->step, ranks);
-    if (!times || epochs.size() < times->epoch) break;
+    if (!times || epochs.size() < times->epoch - first_epoch) break;
     const auto counted = static_cast<double>(sum->counted - before.counted);
     report::ProgressPoint& row = rows.emplace_back();
     row.step = sum->step;
@@ -360,8 +363,12 @@ std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>
     row.train_accuracy = static_cast<double>(sum->correct - before.correct) / counted;
     row.epoch = static_cast<int>(times->epoch);
     row.samples = row.step * batch;
-    for (std::size_t e = 0; e < times->epoch; ++e) row.train_s += epochs[e].time_s;
+    for (std::size_t e = 0; e < times->epoch - first_epoch; ++e) row.train_s += epochs[e].time_s;
     row.train_s += times->end_s - times->epoch_begin_s;
+    for (const report::CheckpointRow& save : run.checkpoints) {
+      const std::int64_t after = save.step - before_run;
+      if (after > times->epoch_first_step && after < row.step) row.train_s -= save.held_s;
+    }
     before = *sum;
   }
   return rows;

@@ -249,8 +249,11 @@ void Graph::end_step(Stream& stream) {
   if (memory_.steps) backend_.increment(stream, memory_.step_count());
 }
 
-void Graph::reset_steps(Stream& stream) {
-  if (memory_.steps) fill_with_zeros(device_, stream, memory_.steps);
+void Graph::set_steps(Stream& stream, std::int64_t steps) {
+  if (!memory_.steps) return;
+  device_.copy(stream, memory_.steps.view().slice(0, sizeof(steps)),
+               {reinterpret_cast<std::byte*>(&steps), sizeof(steps)});
+  stream.synchronize();
 }
 
 std::vector<float> Graph::export_parameter(std::size_t i, const BufferView& flat) const {

@@ -75,8 +75,8 @@ class Graph {
 
   // Queues the end of a training step: layers then draw by the next step's number.
   void end_step(Stream& stream);
-  // Back to step 0.
-  void reset_steps(Stream& stream);
+  // Sets the number of steps that have ended, and waits until the device has it.
+  void set_steps(Stream& stream, std::int64_t steps);
 
   // Copies to and from the host in PyTorch's shape and order, fp32. They block until done. `flat`
   // is a buffer in the plan's order (weights(), gradients(), optimizer state).

@@ -67,10 +67,17 @@ class Reader {
     for (const auto& [name, value] : header.items()) {
       if (name != kMetadataKey) entries.push_back(read_entry(name, value));
     }
+    if (const auto found = header.find(kMetadataKey); found != header.end()) {
+      for (const auto& [key, value] : found->items()) {
+        if (value.is_string()) metadata_[key] = value;
+      }
+    }
     std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(e.begin, e.end); });
     expect_seamless(entries);
     return entries;
   }
+
+  const Metadata& metadata() const { return metadata_; }  // after read_entries()
 
   NamedTensor read_values(const Entry& entry) {
     const std::string bytes = read_bytes(data_ + entry.begin, entry.end - entry.begin, entry.name);
@@ -203,6 +210,7 @@ class Reader {
   std::ifstream file_;
   std::uint64_t size_ = 0;
   std::uint64_t data_ = 0;  // where the data begin
+  Metadata metadata_;
 };
 
 // The file itself, or those that an index names.
@@ -251,10 +259,11 @@ std::vector<TensorInfo> infos_of(const std::vector<NamedTensor>& tensors) {
   return infos;
 }
 
-void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
-                       bool force) {
+void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors, bool force,
+                       const Metadata& metadata) {
   nlohmann::ordered_json header;
   header[kMetadataKey] = {{"format", "pt"}};
+  for (const auto& [key, value] : metadata) header[kMetadataKey][key] = value;
   std::size_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
     ensure(!header.contains(tensor.name), "two tensors are called {}", tensor.name);
@@ -283,6 +292,12 @@ std::vector<NamedTensor> read_safetensors(const std::string& path) {
     for (const auto& entry : reader.read_entries()) tensors.push_back(reader.read_values(entry));
   }
   return tensors;
+}
+
+Metadata read_metadata(const std::string& path) {
+  Reader reader(path);
+  reader.read_entries();
+  return reader.metadata();
 }
 
 std::vector<TensorInfo> read_tensor_infos(const std::string& path) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,10 +36,13 @@ std::span<const std::byte> bytes_of(const NamedTensor& tensor);
 NamedTensor tensor_of(const TensorInfo& info, std::span<const std::byte> bytes);
 std::vector<TensorInfo> infos_of(const std::vector<NamedTensor>& tensors);
 
+// What the format keeps beside the tensors.
+using Metadata = std::map<std::string, std::string>;
+
 // Writes the whole file or nothing. Throws ConfigError when it cannot, and, without `force`, when a
 // file of that name exists.
-void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
-                       bool force);
+void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors, bool force,
+                       const Metadata& metadata = {});
 // Reads a file, or those that an index (model.safetensors.index.json) names.
 // Throws ConfigError that names file, offset, expected and found for a damaged file: truncated,
 // header too long, overlapping or out-of-range offsets, sizes that disagree with shapes, another
@@ -46,5 +50,7 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
 std::vector<NamedTensor> read_safetensors(const std::string& path);
 // The headers alone, in the order of the data. Throws as read_safetensors.
 std::vector<TensorInfo> read_tensor_infos(const std::string& path);
+// Throws as read_safetensors. Values that are no strings are left out.
+Metadata read_metadata(const std::string& path);
 
 }  // namespace ddpbench::nn

@@ -157,6 +157,7 @@ struct StepGroup : ChartGroup {
   double q1_s = 0, q3_s = 0;
   // Along the run. A bin covers the same step numbers of all repetitions, and every sample counts.
   std::vector<StepBin> bins = {};
+  std::vector<double> saves = {};  // numbers of steps before which checkpoints were saved
 };
 struct StepsChart : Chart {
   std::vector<StepGroup> groups;

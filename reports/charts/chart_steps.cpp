@@ -59,6 +59,20 @@ std::vector<StepBin> bins_of(const RunGroup& group, std::size_t max_bins) {
   return bins;
 }
 
+// A sample may be of several steps (localsgd).
+std::vector<double> saves_of(const RunGroup& group) {
+  std::vector<double> saves;
+  for (const Run* run : group.runs) {
+    const auto samples = static_cast<double>(run->step.samples_s.size());
+    const double share = samples / static_cast<double>(std::max<std::int64_t>(run->step.count, 1));
+    const std::int64_t before = run->resumed ? run->resumed->step : 0;
+    for (const CheckpointRow& row : run->checkpoints) {
+      saves.push_back(static_cast<double>(row.step - before) * share);
+    }
+  }
+  return saves;
+}
+
 StepGroup step_group(const RunGroup& group, std::size_t max_bins) {
   std::vector<double> samples;
   for (const Run* run : group.runs) {
@@ -71,6 +85,7 @@ StepGroup step_group(const RunGroup& group, std::size_t max_bins) {
   result.q3_s = quantile(samples, 0.75);
   result.time_s = summarize(std::move(samples));
   result.bins = bins_of(group, max_bins);
+  result.saves = saves_of(group);
   return result;
 }
 
@@ -209,6 +224,10 @@ StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
     chart.caption.notes.push_back(fmt::format(
         "along the run: median, minimum and maximum of neighbouring steps{}; none is left out",
         repeated ? " of all repetitions" : ""));
+    const auto saved = [](const StepGroup& group) { return !group.saves.empty(); };
+    if (std::ranges::any_of(chart.groups, saved)) {
+      chart.caption.notes.emplace_back("strokes below a strip: a checkpoint was saved");
+    }
     note_outliers(chart);
   });
 }

@@ -256,6 +256,22 @@ struct RankCalls {
   std::optional<CallInfo> completed, pending;
 };
 
+// A file of --checkpoint that was written whole.
+struct CheckpointRow {
+  std::int64_t step = 0;  // after so many steps, those before a resumed run included
+  std::uint64_t bytes = 0;
+  double held_s = 0;   // that training waited: for the copy to the host, and for the file before
+  double write_s = 0;  // beside the steps, until the disk had it
+};
+
+// Where a run went on that did not begin at step 0.
+struct ResumedFrom {
+  std::string file;
+  std::int64_t step = 0;  // in all
+  int epoch = 0;
+  std::int64_t step_of_epoch = 0;
+};
+
 struct Run {
   Status status = Status::ok;
   std::optional<ErrorInfo> error;  // with failed and diverged
@@ -306,6 +322,8 @@ struct Run {
   Known<StepTraffic> traffic;  // neither a value nor a reason: not recorded
   std::optional<PushSection> pushes;
   std::optional<LossScaling> loss_scaling;
+  std::vector<CheckpointRow> checkpoints;
+  std::optional<ResumedFrom> resumed;
   Verification verification;
   std::optional<Scaling> scaling;
   std::string scaling_reason;

@@ -127,6 +127,16 @@ constexpr auto kLossScalingFields = [](auto& f, auto& scaling) {
   f.value("skipped_updates", scaling.skipped_updates);
 };
 
+constexpr auto kCheckpointFields = [](auto& f, auto& checkpoint) {
+  DDPBENCH_EACH(checkpoint, f.values(), step, bytes);
+  DDPBENCH_EACH(checkpoint, f.values(kAmount), held_s, write_s);
+};
+
+constexpr auto kResumedFields = [](auto& f, auto& resumed) {
+  f.value("file", resumed.file, kNotEmpty);
+  DDPBENCH_EACH(resumed, f.values(), step, epoch, step_of_epoch);
+};
+
 constexpr auto kWhyFields = [](auto& f, auto& why) {
   DDPBENCH_EACH(why, f.values(), cause, sentence);
   f.or_null("advice", why.advice);
@@ -263,6 +273,8 @@ constexpr auto kRunFields = [](auto& f, auto& run) {
   f.optional_beside("traffic", run.traffic.value, run.traffic.reason, kTrafficFields);
   f.optional("pushes", run.pushes, kPushFields);
   f.optional("loss_scaling", run.loss_scaling, kLossScalingFields);
+  f.optional("checkpoints", run.checkpoints, kCheckpointFields);
+  f.optional("resumed", run.resumed, kResumedFields);
   f.value("verification", run, kVerificationFields);
   f.known_beside("scaling", run.scaling, run.scaling_reason, reason, kScalingFields);
   f.value("throughput", run, kThroughputFields);

@@ -235,6 +235,11 @@ void draw_bins(const Strip& strip, const Unit& unit, RowPanel& rows) {
   }
   svg_path(markup, upper + lower + "z", "band");
   svg_path(markup, line, "series thin");
+  std::string saves;
+  for (const double step : strip.group.saves) {
+    saves += fmt::format("M{} {}v5", decimal(rows.x_of(step)), decimal(strip.area.bottom));
+  }
+  if (!saves.empty()) svg_path(markup, saves, "extreme");
   const std::string beyond = arrows_beyond(strip, rows);
   if (!beyond.empty()) svg_path(markup, beyond, "extreme beyond");
   for (const StepBin& bin : strip.group.bins) {

@@ -33,7 +33,9 @@ class LossCurve : public testing::Test {
     return record;
   }
   std::vector<report::ProgressPoint> rows() const {
-    return progress_points({{points[0], steps[0]}, {points[1], steps[1]}}, epochs, 32);
+    report::Run run;
+    run.epochs = epochs;
+    return progress_points({{points[0], steps[0]}, {points[1], steps[1]}}, run, 32);
   }
 
   std::vector<StepRecord> steps[2];

@@ -99,6 +99,7 @@ Options unusual_adam() {
   options.loader_cost_us = 12.5;
   options.emulate_gil_us = 30;
   options.emulate_link = "1Gbit,50us";
+  options.resume_training = "c.safetensors";
   options.lr_warmup_steps = 3;
   options.lr_warmup_factor = 0.25;
   options.optimizer = "adam";
@@ -122,6 +123,8 @@ TEST(OptionsJson, GivesBackWhatItWasMadeFrom) {
   EXPECT_EQ(through_text(unusual_adam()), unusual_adam());
   Options saving = unusual();
   saving.save_model = "saved.safetensors";
+  saving.checkpoint = "c.safetensors";
+  saving.checkpoint_every = "7";
   saving.batch_sizes = {5};
   saving.global_batch_sizes.clear();
   EXPECT_EQ(through_text(saving), saving);

@@ -30,6 +30,7 @@ class SummingStrategy final : public Strategy {
   void report(PhaseObserver&) override { ++reports; }
   void reset() override {}
   void assign(const std::function<void(nn::Graph&)>&) override {}
+  std::vector<StatePart> parts() override { return {}; }
   std::vector<Replica*> replicas() override { return {}; }
 
   int queued = 0, reports = 0;

@@ -246,7 +246,7 @@ TEST_F(CudaNetwork, ARecordedStepDropsAnewInEachReplay) {
   const auto logits_of_steps = [&](Execution execution) {
     nn::Graph graph(model, fixture.device(), fixture.backend(), {.batch = kBatch, .seed = 5});
     nn::initialize_parameters(graph, 1);
-    graph.reset_steps(fixture.stream());
+    graph.set_steps(fixture.stream(), 0);
     const auto step = [&] {
       graph.forward(fixture.stream(), reinterpret_cast<const float*>(input.data()));
       graph.end_step(fixture.stream());

@@ -98,6 +98,11 @@ class LoaderUnderTest {
     for (std::int64_t step = 0; step < steps; ++step) expect_batch(step, loader_.next());
   }
 
+  void begin_at(std::int64_t epoch, std::int64_t first, std::int64_t steps) {
+    sampler_.begin_epoch(epoch);
+    loader_.begin_epoch(epoch, steps, first);
+  }
+
   void expect_batch(std::int64_t step, const BatchBuffer* batch) {
     ASSERT_NE(batch, nullptr) << step;
     std::vector<std::int64_t> indices(4);
@@ -120,6 +125,17 @@ class LoaderUnderTest {
   Buffers buffers_;
   Loader loader_;
 };
+
+// Training that goes on in the middle of an epoch.
+TEST(Loader, BeginsAnEpochAtALaterStep) {
+  for (const int workers : {0, 2}) {
+    LoaderUnderTest loader(workers);
+    loader.begin_and_take(1, 2);
+    loader.begin_at(2, 4, 3);
+    for (const std::int64_t step : {4, 5, 6}) loader.expect_batch(step, loader->next());
+    EXPECT_EQ(loader->next(), nullptr);
+  }
+}
 
 class LoaderOfWorkers : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Loader, LoaderOfWorkers, testing::Values(0, 1, 3),

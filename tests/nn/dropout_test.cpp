@@ -54,7 +54,7 @@ class MaskGraph {
     return rows;
   }
   void end_step() { test_.graph().end_step(test_.stream()); }
-  void reset() { test_.graph().reset_steps(test_.stream()); }
+  void reset() { test_.graph().set_steps(test_.stream(), 0); }
 
  private:
   TestGraph test_;

@@ -5,12 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "base/error.h"
 #include "kernels/nn/safetensors.h"
@@ -133,6 +138,46 @@ TEST_F(Safetensors, DoesNotWaitForTheWriterOfAPipe) {
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("regular file"));
   }
+}
+
+TEST_F(Safetensors, KeepsMetadata) {
+  write_safetensors(path("file"), {{"a", {1}, {2}}}, false, {{"step", "7"}});
+  EXPECT_EQ(read_metadata(path("file")), (Metadata{{"format", "pt"}, {"step", "7"}}));
+  EXPECT_EQ(read_safetensors(path("file"))[0].values, std::vector<float>{2});
+}
+
+// A process that is killed while it saves leaves the older file or the newer one, each whole.
+TEST_F(Safetensors, IsWholeWheneverItsWriterIsKilled) {
+  constexpr std::int64_t kElements = 300'000;
+  const auto save = [&](int version) {
+    const std::vector<float> values(kElements, static_cast<float>(version));
+    write_safetensors(path("file"), {{"a", {kElements}, values}}, true,
+                      {{"version", std::to_string(version)}});
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  save(0);
+  const std::chrono::duration<double, std::micro> whole = std::chrono::steady_clock::now() - begin;
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> moment_us(0, 1.3 * whole.count());
+  int newer = 0;
+  for (int version = 1, last = 0; version <= 50; ++version) {
+    const pid_t writer = ::fork();
+    if (writer == 0) {
+      save(version);
+      ::_exit(0);
+    }
+    ::usleep(static_cast<useconds_t>(moment_us(random)));
+    ::kill(writer, SIGKILL);
+    ::waitpid(writer, nullptr, 0);
+    const int found = std::stoi(read_metadata(path("file")).at("version"));
+    EXPECT_TRUE(found == version || found == last) << found;
+    const std::vector<float> values = read_safetensors(path("file"))[0].values;
+    EXPECT_EQ(std::ranges::count(values, static_cast<float>(found)), kElements);
+    newer += found == version ? 1 : 0;
+    last = found;
+  }
+  EXPECT_GT(newer, 0);
+  EXPECT_LT(newer, 50);
 }
 
 TEST_F(Safetensors, RefusesEveryTruncation) {

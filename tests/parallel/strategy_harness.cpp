@@ -9,12 +9,14 @@
 #include <random>
 #include <thread>
 
+#include "kernels/nn/checkpoint.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/comm/shm/shm.h"
 #include "parallel/replica.h"
 #include "parallel/strategies.h"
+#include "parallel/training_state.h"
 
 namespace ddpbench::test {
 namespace {
@@ -104,8 +106,12 @@ class Process {
     context_.group = group_.get();
     context_.further_observers = options.further_observers;
     context_.observer = world == nullptr || world->rank() == 0 ? options.observer : nullptr;
-    context_.initialize = [seed = options.seed](nn::Graph& graph) {
-      nn::initialize_parameters(graph, seed);
+    context_.initialize = [this](nn::Graph& graph) {
+      nn::initialize_parameters(graph, options_.seed);
+      if (options_.resumed == nullptr) return;
+      const auto weights = static_cast<std::ptrdiff_t>(nn::checkpoint_tensors(model_).size());
+      nn::import_checkpoint(graph, {options_.resumed->begin(), options_.resumed->begin() + weights},
+                            "a save");
     };
     if (options.probed) {
       context_.probe = {options.probe_factor, [this] { options_.probed(graph()); }};
@@ -141,7 +147,10 @@ class Process {
     const auto start = nn::flat_state(nn::export_state(strategy_->replicas()[0]->graph()));
     for (int round = 0; round < (options_.reset_in_between ? 2 : 1); ++round) {
       if (round > 0) strategy_->reset();
-      for (int at = 0; at < options_.steps; ++at) {
+      if (options_.resumed != nullptr) {
+        scatter_state(*strategy_, context_.world, *options_.resumed, options_.resumed_at);
+      }
+      for (int at = options_.resumed_at; at < options_.steps; ++at) {
         const int step = options_.first_step + at;
         const bool ignores = model_.loss.ignore_index != ops::kIgnoresNothing;
         Batch batch;
@@ -153,6 +162,7 @@ class Process {
                   ignores ? &batch.valid_weight : nullptr};
         });
         if (context_.observer != nullptr) strategy_->report(*context_.observer);
+        save(step + 1);
         if (options_.factor != 1) scale_parameters();
         if (options_.restore_state && at + 1 < options_.steps) {
           const int graphs = restore_state(start);
@@ -187,6 +197,12 @@ class Process {
       result.loss_sum += totals.loss_sum;
       result.counted += totals.counted;
     }
+  }
+
+  void save(int steps) {
+    if (options_.saves == nullptr || !options_.saves->contains(steps)) return;
+    std::vector<nn::NamedTensor> tensors = gather_state(*strategy_, context_.world);
+    if (!tensors.empty()) options_.saves->at(steps) = std::move(tensors);
   }
 
   // Returns the number of graphs that keep theirs.

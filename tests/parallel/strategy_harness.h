@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct HarnessOptions {
   int steps = 3;
   int first_step = 0;    // whose batch the first one takes
   int overflow_in = -1;  // the step whose last image on the last replica has a huge pixel
+  int resumed_at = 0;    // with `resumed`: the steps that were taken before it was saved
+  const std::vector<nn::NamedTensor>* resumed = nullptr;
+  // What gather_state gives after so many steps is written beside their number.
+  std::map<int, std::vector<nn::NamedTensor>>* saves = nullptr;
   std::uint64_t seed = 7;
   bool reset_in_between = false;                       // run the steps, reset, run them again
   PhaseObserver* observer = nullptr;                   // observes process 0

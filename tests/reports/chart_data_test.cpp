@@ -389,6 +389,19 @@ TEST(StepsChart, BinsCoverEachStepOnce) {
   }
 }
 
+// The numbers of steps in a file go on from those before a resumed run.
+TEST(StepsChart, MarksStepsBeforeWhichACheckpointWasSaved) {
+  report::Run run = sample_run("localsgd", 2, 1);
+  run.step.samples_s.assign(10, 0.1);
+  run.step.count = 20;  // two steps a sample
+  run.resumed = ResumedFrom{"c", 100, 3, 10};
+  run.checkpoints = {{110, 4096, 0.1, 0.2}, {120, 4096, 0.1, 0.2}};
+  const Report report = report_of({run});
+  const StepsChart chart = steps_chart({&report, 1});
+  EXPECT_THAT(chart.groups.at(0).saves, testing::ElementsAre(5, 10));
+  EXPECT_THAT(chart.caption.notes, testing::Contains(HasSubstr("a checkpoint was saved")));
+}
+
 TEST(StepsChart, PoolsRepetitionsOfDifferentLength) {
   report::Run shorter = sample_run("ddp", 2, 1), longer = sample_run("ddp", 2, 1);
   shorter.step.samples_s = {1};

@@ -28,6 +28,8 @@ REFUSED = {"runs": "this peer makes no list of runs; give it the options of each
            "comm_hook": "this peer averages gradients as they are",
            "emulate_link": "this peer emulates no link",
            "dataset/crop": "this peer reads no images",
+           **dict.fromkeys(("checkpoint", "checkpoint_every", "resume_training"),
+                           "this peer saves weights alone (save_model)"),
            **dict.fromkeys(("accumulation_steps", "accumulation_sync"),
                            "this peer updates after every pass"),
            **dict.fromkeys(("sync_every", "outer_lr", "outer_momentum"),

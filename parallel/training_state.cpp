@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/training_state.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "kernels/nn/weights.h"
+#include "kernels/runtime/memory_needs.h"
+#include "parallel/replica.h"
+#include "parallel/step_parts.h"
+
+namespace ddpbench {
+namespace {
+
+using Kind = StatePart::Kind;
+
+std::string name_of(const StatePart& part, int replica, const std::string& tensor) {
+  return fmt::format("{}{}{}", replica == 0 ? "" : fmt::format("rank{}.", replica),
+                     part.kind == Kind::state ? "" : "optimizer." + part.name + ".", tensor);
+}
+
+// Moves the parts of one strategy between ranks.
+class StateMover {
+ public:
+  StateMover(Strategy& strategy, comm::Communicator* world)
+      : strategy_(strategy),
+        world_(world),
+        replica_(*strategy.updated_replicas()[0]),
+        graph_(replica_.graph()),
+        parts_(in_order(strategy.parts())) {}
+
+  std::vector<nn::NamedTensor> gather() {
+    std::vector<nn::NamedTensor> tensors;
+    if (is_root()) tensors = nn::export_checkpoint(graph_);
+    const bool borrows = is_root() && std::ranges::count(parts_, Kind::state, &StatePart::kind) > 0;
+    std::vector<nn::NamedTensor> own;  // the statistics, in whose place others come
+    if (borrows) own = nn::export_state(graph_);
+    for_each_buffer([&](std::span<const StatePart> parts) {
+      if (parts[0].kind == Kind::counter) return;
+      const BufferView flat = bring(parts);
+      if (is_root()) name(parts[0], flat, tensors);
+    });
+    set_state(own);
+    return tensors;
+  }
+
+  void scatter(const std::vector<nn::NamedTensor>& tensors, std::int64_t steps) {
+    for (const nn::NamedTensor& tensor : tensors) by_name_[tensor.name] = &tensor;
+    for_each_buffer([&](std::span<const StatePart> parts) {
+      const auto concerns = [&](const StatePart& part) {
+        return part.memory.data != nullptr || (is_root() && part.is_on_server);
+      };
+      if (std::ranges::none_of(parts, concerns)) return;
+      if (parts[0].kind == Kind::state) return set_own_state(parts[0]);
+      const std::optional<BufferView> flat =
+          parts[0].kind == Kind::counter ? counter(steps) : fill(parts[0]);
+      if (flat) give(parts, *flat);
+    });
+    zeroed();
+    for (Replica* replica : strategy_.replicas()) {
+      replica->graph().set_steps(replica->stream(), steps);
+    }
+  }
+
+ private:
+  bool is_root() const { return rank() == 0; }
+  int rank() const { return world_ == nullptr ? 0 : world_->rank(); }
+  Stream& stream() const { return replica_.stream(); }
+  Device& device() const { return replica_.device(); }
+
+  template <typename Use>
+  void for_each_buffer(const Use& use) {
+    for (auto begin = parts_.begin(); begin != parts_.end();) {
+      const auto end = std::find_if(
+          begin, parts_.end(), [&](const StatePart& part) { return part.key() != begin->key(); });
+      use(std::span<const StatePart>(begin, end));
+      begin = end;
+    }
+  }
+
+  // Memory of the size of the flat buffer: that of gradients, which the next step overwrites, or,
+  // where it is smaller, some of its own.
+  BufferView scratch() {
+    const std::size_t bytes = graph_.plan().flat_bytes;
+    const BufferView gradients = graph_.gradients().view();
+    if (gradients.bytes >= bytes) return gradients.slice(0, bytes);
+    const std::vector<PlannedBuffer> planned = {
+        {&scratch_, MemoryCategory::communication, bytes, Sharing::mappable}};
+    if (!scratch_) allocate(device(), planned);
+    return scratch_.view();
+  }
+
+  // Gaps between parameters are zero.
+  BufferView zeroed() {
+    const BufferView view = scratch();
+    fill_with_zeros(device(), stream(), scratch_ ? scratch_ : graph_.gradients());
+    return view;
+  }
+
+  // Brings the parts of one buffer to rank 0, and returns the buffer there.
+  BufferView bring(std::span<const StatePart> parts) {
+    const StatePart& first = parts[0];
+    if (is_root() && first.owner == 0 && first.bytes == graph_.plan().flat_bytes) {
+      return first.memory;
+    }
+    const bool is_state = first.kind == Kind::state;
+    const BufferView to = !is_root() ? BufferView{} : is_state ? graph_.state().view() : scratch();
+    for (const StatePart& part : parts) {
+      if (part.owner == rank() && !is_root()) send(part.memory, 0);
+      if (!is_root()) continue;
+      const BufferView range = to.slice(part.offset, part.bytes);
+      if (part.owner == 0) {
+        device().copy(stream(), range, part.memory);
+      } else {
+        world_->recv(flat_elements(range), part.owner, after_stream()).wait(stream());
+      }
+    }
+    return to;
+  }
+
+  void give(std::span<const StatePart> parts, const BufferView& flat) {
+    for (const StatePart& part : parts) {
+      const BufferView range = flat.slice(part.offset, part.bytes);
+      if (part.memory.data != nullptr) device().copy(stream(), part.memory, range);
+      if (is_root() && part.is_on_server) send(range, part.owner);
+    }
+    stream().synchronize();
+  }
+
+  comm::CallOptions after_stream() const {
+    return {.after = &stream(), .start = comm::Start::deferred};
+  }
+  void send(const BufferView& view, int to) {
+    world_->send(flat_elements(view), to, after_stream()).wait(stream());
+  }
+
+  // Appends what was brought as tensors.
+  void name(const StatePart& part, const BufferView& flat, std::vector<nn::NamedTensor>& tensors) {
+    std::vector<nn::NamedTensor> named =
+        part.kind == Kind::state ? nn::export_state(graph_) : nn::export_gradients(graph_, flat);
+    for (nn::NamedTensor& tensor : named) {
+      tensor.name = name_of(part, part.replica, tensor.name);
+      tensors.push_back(std::move(tensor));
+    }
+  }
+
+  // The tensor of a replica, or where that was not saved, of the first one; null: there is none.
+  const nn::NamedTensor* find(const StatePart& part, const std::string& tensor) const {
+    for (const int replica : {part.replica, part.kind == Kind::extra ? part.replica : 0}) {
+      const auto found = by_name_.find(name_of(part, replica, tensor));
+      if (found != by_name_.end()) return found->second;
+    }
+    return nullptr;
+  }
+
+  // Returns the flat buffer with the tensors of a slot; nothing where it is to stay zero.
+  std::optional<BufferView> fill(const StatePart& part) {
+    const BufferView flat = zeroed();
+    const std::vector<nn::ParameterInfo>& parameters = graph_.plan().parameters;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const nn::NamedTensor* const tensor = find(part, parameters[i].name);
+      if (tensor == nullptr && part.kind == Kind::extra) return std::nullopt;
+      if (tensor == nullptr || tensor->shape != parameters[i].shape) {
+        throw ConfigError(fmt::format("\"{}\" is missing, or of another shape",
+                                      name_of(part, 0, parameters[i].name)));
+      }
+      graph_.import_parameter(i, tensor->values, flat);
+    }
+    return flat;
+  }
+
+  BufferView counter(std::int64_t steps) {
+    ops::OptimizerStep step{.updates = steps};
+    device().copy(stream(), zeroed().slice(0, sizeof(step)),
+                  {reinterpret_cast<std::byte*>(&step), sizeof(step)});
+    stream().synchronize();
+    return scratch();
+  }
+
+  void set_own_state(const StatePart& part) {
+    std::vector<nn::NamedTensor> state;
+    for (const nn::StateInfo& info : graph_.plan().state) {
+      const nn::NamedTensor* const tensor = find(part, info.name);
+      if (tensor == nullptr) return;  // it has that of the first replica
+      state.push_back(*tensor);
+    }
+    set_state(state);
+  }
+  void set_state(const std::vector<nn::NamedTensor>& state) {
+    for (std::size_t i = 0; i < state.size(); ++i) graph_.import_state(i, bytes_of(state[i]));
+  }
+
+  Strategy& strategy_;
+  comm::Communicator* world_;
+  Replica& replica_;
+  nn::Graph& graph_;
+  std::vector<StatePart> parts_;
+  Buffer scratch_;
+  std::map<std::string, const nn::NamedTensor*> by_name_;
+};
+
+}  // namespace
+
+std::vector<nn::NamedTensor> gather_state(Strategy& strategy, comm::Communicator* world) {
+  strategy.command_servers(Transfer::save);
+  return StateMover(strategy, world).gather();
+}
+
+void scatter_state(Strategy& strategy, comm::Communicator* world,
+                   const std::vector<nn::NamedTensor>& tensors, std::int64_t steps) {
+  strategy.command_servers(Transfer::load);
+  StateMover(strategy, world).scatter(tensors, steps);
+}
+
+}  // namespace ddpbench
