@@ -38,7 +38,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kImageAlignment = 64;
-constexpr std::size_t kAtOnce = 128;  // images that are decoded before they are written
+constexpr std::size_t kAtOnce = 32;  // images that are decoded before they are written
 
 struct ImageItem {
   std::string image;  // path of a photograph
@@ -144,8 +144,8 @@ class ImageSource final : public DatasetSource {
                       info_.name));
     }
     const std::string folder = fs::absolute(info_.directory).string();
-    return fs::path(cache_) / fmt::format("decoded/{}-{:016x}.images", info_.name,
-                                          hash_bytes(folder.data(), folder.size()));
+    return fs::path(cache_) / fmt::format("decoded/{}-{:016x}-{}.images", info_.name,
+                                          hash_bytes(folder.data(), folder.size()), side());
   }
 
   // Depends on all that the file's contents are made of: names, sizes and times of images.

@@ -93,10 +93,11 @@ constexpr const char* kDatasetKey = "joined/dataset";
 constexpr const char* kReferenceKey = "joined/reference";
 
 // Files of the same form may have other content.
-void compare_data(JoinedPeers& peers, const SharedMemory& dataset) {
+void compare_data(JoinedPeers& peers, const data::DatasetInfo& info, const SharedMemory& dataset) {
   if (!peers.hosts().are_several()) return;
   const BufferView view = dataset.view();
-  const std::string own = fmt::format("{:016x}", hash_bytes(view.data, view.bytes));
+  const std::string own =
+      fmt::format("{:016x}", hash_bytes(view.data, data::content_bytes(info, view.bytes)));
   const std::string key = std::string(kDatasetKey) + "/hash";
   if (peers.is_first()) return peers.store().share(key, own);
   const std::string first = peers.await_made(key);
@@ -139,7 +140,7 @@ SharedMemory share_dataset(JoinedPeers& peers, data::DatasetSource& source, Prog
       SharedMemory::create("ddpbench-dataset", source.info().decoded_bytes(), true);
   source.decode(memory.view().as<std::byte>());
   memory.seal();
-  compare_data(peers, memory);
+  compare_data(peers, source.info(), memory);
   peers.store().share(key, memory.handle());
   return memory;
 }

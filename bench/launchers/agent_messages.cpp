@@ -41,7 +41,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostStore, address, port, error, exit_code)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostLoad, snapshot)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankLine, rank, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnd, rank, exit, note)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRefusal, rank, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRefusal, rank, why, exit_code)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentHeartbeat, clock_s, stopped)
 
 static void to_json(nlohmann::json& message, const AgentLook&) { message = nullptr; }
@@ -90,6 +90,7 @@ static void to_json(nlohmann::json& message, const HostView& host) {
 
 static void from_json(const nlohmann::json& message, HostView& host) {
   message.at("version").get_to(host.version);
+  if (host.version != version_text()) return;  // what else it says may look different
   message.at("name").get_to(host.name);
   message.at("mark").get_to(host.mark);
   message.at("note").get_to(host.note);

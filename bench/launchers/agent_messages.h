@@ -128,6 +128,7 @@ struct RankEnd {
 struct RankRefusal {
   int rank = 0;
   std::string why;
+  int exit_code = 0;  // of that
 };
 
 // Sent several times a second while ranks run, else every second.

@@ -105,8 +105,22 @@ class HostAgent {
  private:
   double interval_s() const { return ranks_.empty() ? kHeartbeatEvery_s : kRecordsEvery_s; }
 
-  // A reader that is gone raises SIGPIPE, which ends this process, and so the ranks.
-  void say_word(const AgentWord& word) { write_standard_output(output_, word_line(word)); }
+  // A reader that is gone raises SIGPIPE, which ends this process, and so the ranks. Behind sshd
+  // input and output are one socket, which does not block.
+  void say_word(const AgentWord& word) {
+    const std::string line = word_line(word);
+    for (std::string_view rest = line; !rest.empty();) {
+      const ssize_t written = ::write(output_.get(), rest.data(), rest.size());
+      if (written > 0) {
+        rest.remove_prefix(static_cast<std::size_t>(written));
+      } else if (errno == EAGAIN) {
+        pollfd ready{output_.get(), POLLOUT, 0};
+        ::poll(&ready, 1, -1);
+      } else if (errno != EINTR) {
+        throw_system_error<CommError>("cannot answer the supervisor", errno);
+      }
+    }
+  }
 
   void say_alive() {
     AgentHeartbeat heartbeat{.clock_s = steady_s(), .stopped = {}};
@@ -158,12 +172,15 @@ class HostAgent {
         dataset_.seal();
       }
       HostInputs inputs{.dataset = describe_data(*source, options), .contents = {}, .error = {}};
-      inputs.contents = {{"the data set", hash_words(dataset_.view().data, dataset_.view().bytes)},
+      const BufferView decoded = dataset_.view();
+      const std::size_t content = data::content_bytes(inputs.dataset, decoded.bytes);
+      inputs.contents = {{"the data set", hash_words(decoded.data, content)},
                          {"the network", network_of(model, model_path_).hash}};
-      if (!options.load_model.empty()) {
-        const std::string weights =
-            read_file(options.load_model, {.most_bytes = std::size_t{1} << 40});
-        inputs.contents["the weights"] = hash_words(weights.data(), weights.size());
+      for (const auto& [what, path] : {std::pair("the weights", options.load_model),
+                                       std::pair("the checkpoint", options.resume_training)}) {
+        if (path.empty()) continue;
+        const std::string text = read_file(path, {.most_bytes = std::size_t{1} << 40});
+        inputs.contents[what] = hash_words(text.data(), text.size());
       }
       return inputs;
     }));
@@ -181,6 +198,20 @@ class HostAgent {
   }
 
   void obey(const AgentRun& order) {
+    try {
+      begin(order);
+    } catch (const std::exception& error) {
+      ranks_.clear();
+      for (const AgentRun::Process& process : order.processes) refuse(process.number, error);
+    }
+  }
+
+  void refuse(int process, const std::exception& error) {
+    const Failure failure = failure_of(error);
+    say_word(RankRefusal{process, failure.message, failure.exit_code});
+  }
+
+  void begin(const AgentRun& order) {
     ranks_.clear();
     kills_before_ = read_memory_kills();
     channels_.emplace(launch::RankChannels::create(order.layout));
@@ -207,7 +238,10 @@ class HostAgent {
       reference_.reset();
       reference_ = ReferenceWeights::create(order.extent);
     }
-    if (!order.reference.empty()) job.reference_fd = reference_->fd();
+    if (!order.reference.empty()) {
+      ensure(reference_.has_value(), "the reference was computed by an agent that is gone");
+      job.reference_fd = reference_->fd();
+    }
     place(order, job);
     return job;
   }
@@ -243,7 +277,7 @@ class HostAgent {
       ranks_.push_back({process.number, std::make_unique<launch::PipedProcess>(spec),
                         launch::RankMirror(channels_->area(process.number))});
     } catch (const std::exception& error) {
-      say_word(RankRefusal{process.number, failure_of(error).message});
+      refuse(process.number, error);
     }
   }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "bench/host/build_info.h"
 #include "bench/host/terminal.h"
@@ -192,7 +193,11 @@ void HostRun::hear(HostLink& link, const AgentWord& word) {
       state.stopped = std::ranges::count(heartbeat->stopped, state.number) > 0;
     } else if (const auto* const records = std::get_if<RankNews>(&word)) {
       if (!is_of_it(records->rank)) continue;
-      launch::apply_mirrored(records->bytes, channels_.area(static_cast<int>(rank)));
+      try {
+        launch::apply_mirrored(records->bytes, channels_.area(static_cast<int>(rank)));
+      } catch (const CommError& error) {
+        link.give_up(fmt::format("host {}: {}", link.host(), error.what()));
+      }
     } else if (const auto* const line = std::get_if<RankLine>(&word)) {
       if (!is_of_it(line->rank)) continue;
       say_error("[{}, rank {}] {}\n", link.host(), rank, printable(line->text));

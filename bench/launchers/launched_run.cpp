@@ -26,7 +26,6 @@ std::string launched_run_text(Options options) {
   options.json_path = kStandardStream;
   if (!options.trace_path.empty()) options.trace_path = kStandardStream;
   options.quiet = true;
-  options.force = false;
   options.launcher.clear();
   options.hosts.clear();
   options.host_file.clear();

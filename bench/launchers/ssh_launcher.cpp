@@ -211,6 +211,11 @@ data::DatasetInfo SshLauncher::share_inputs(const Options& options) {
   return all.front().dataset;
 }
 
+bool SshLauncher::all_there() {
+  for (HostLink& link : links_) link.look(steady_s());
+  return std::ranges::all_of(links_, [](const HostLink& link) { return link.lost().empty(); });
+}
+
 report::MachineSnapshot SshLauncher::snapshot() {
   HostLink& first = links_.front();
   if (!first.lost().empty()) return {};

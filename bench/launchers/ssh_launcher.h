@@ -52,6 +52,7 @@ class SshLauncher final : public RunHosts {
   int count() const override { return static_cast<int>(hosts_.size()); }
   bool oversubscribes(const TrainingJob& job) const override;
   report::MachineSnapshot snapshot() override;
+  bool all_there() override;
 
  private:
   void connect(const std::vector<HostPlace>& places);

@@ -163,6 +163,8 @@ class RunHosts : public RunPlaces {
   virtual bool oversubscribes(const TrainingJob& job) const = 0;
   // Of the host of rank 0.
   virtual report::MachineSnapshot snapshot() = 0;
+  // Whether no host was lost since the last run: its agent would be another one.
+  virtual bool all_there() = 0;
 };
 
 // Runs `job` and returns when all its processes are gone: here, where they inherit its dataset_fd

@@ -341,7 +341,7 @@ HostReference RunExecutor::reference_on_hosts(const TrainingJob& job,
                                               std::optional<launch::RunFailure>& failure) {
   if (!needs_reference(job)) return {};
   const HostReference wanted{reference_key(job), ReferenceWeights::extent_of(job, model_)};
-  if (reference_on_hosts_ == wanted.key) return wanted;
+  if (reference_on_hosts_ == wanted.key && hosts_->all_there()) return wanted;
   reference_on_hosts_.clear();
   const auto result = compute(reference_job(job), wanted);
   if (result.failure) failure = result.failure;

@@ -143,19 +143,20 @@ class Supervision {
   void look() {
     const double now_s = steady_s();
     const double pause_s = clock_.look(now_s);
-    // What a rank of a process that has ended has written is complete.
-    for (const auto& child : children_) child->reap();
+    // What a rank of a process that has ended has written is complete: it is read after this look.
+    std::vector<std::optional<ChildExit>> exits;
+    for (const auto& child : children_) exits.push_back(child->reap());
     for (std::size_t i = 0; i < views_.size(); ++i) {
       RankView& view = views_[i];
       view.last_progress_s += pause_s;
       const std::uint64_t heartbeat = view.status.heartbeat;
       view.status = channels_.status(static_cast<int>(i));
-      view.status.error_s -= process_of(i).clock_ahead_s();
+      if (view.status.error) view.status.error_s -= process_of(i).clock_ahead_s();
       if (view.status.heartbeat != heartbeat) view.last_progress_s = now_s;
     }
     for (std::size_t i = 0; i < views_.size(); ++i) {
       const bool was_alive = !views_[i].exit;
-      see_exit(i, process_of(i).reap());
+      see_exit(i, exits[i / ranks_per_process_]);
       views_[i].lost = process_of(i).lost();
       if (was_alive && views_[i].exit) views_[i].last_progress_s = now_s;
     }

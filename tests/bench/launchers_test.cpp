@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/host/build_info.h"
 #include "bench/launchers/agent_messages.h"
 #include "bench/launchers/command_launcher.h"
 #include "bench/launchers/launched_run.h"
@@ -162,7 +163,7 @@ TEST(AgentMessages, AreReadAsTheyWereWritten) {
 }
 
 TEST(AgentMessages, TellAHostWithItsEnvironment) {
-  HostView host{.version = "ddpbench 1",
+  HostView host{.version = version_text(),
                 .name = "h",
                 .mark = "m",
                 .gpus = {},
@@ -192,7 +193,7 @@ TEST(AgentMessages, TellWhatRanksSayAndHowTheyEnd) {
   EXPECT_EQ(end.exit.signal, 9);
   EXPECT_TRUE(end.exit.is_known);
   EXPECT_EQ(end.note, "note");
-  EXPECT_EQ(std::get<RankRefusal>(*read_word(word_line(RankRefusal{1, "why"}))).why, "why");
+  EXPECT_EQ(std::get<RankRefusal>(*read_word(word_line(RankRefusal{1, "why", 2}))).why, "why");
 }
 
 TEST(AgentMessages, CarryRecordsOfAnyBytesAndLength) {
