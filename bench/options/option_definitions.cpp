@@ -424,7 +424,7 @@ Definitions file_only_keys() {
        "What samples are divided by: one number, or one per channel.", "the data set's own"},
       {"dataset.augment", kKeyOnly, "on|off", &Options::augment, anything(),
        "Crop every training image at random, out of its padding by 4 black pixels, and mirror half "
-       "of them; images of image-folder and voc2012 as networks.md says. Which way depends on the "
+       "of them. Images of image-folder and voc2012: as networks.md says. Which way depends on the "
        "seed, the epoch and the sample, so all strategies and numbers of devices see the same "
        "pixels."},
       {"dataset.crop", kKeyOnly | kPlannedByFit, "N", &Options::crop, between(0, kMostCrop),

@@ -22,11 +22,12 @@ bool is_finite(const nn::NamedTensor& tensor) {
 
 // Training that diverged replaces nothing: the row then has no bytes.
 report::CheckpointRow write(const std::string& path, const std::vector<nn::NamedTensor>& tensors,
-                            const nn::Metadata& metadata, report::CheckpointRow row) {
+                            const nn::Metadata& metadata, bool replaces,
+                            report::CheckpointRow row) {
   if (!std::ranges::all_of(tensors, is_finite)) return row;
   const double begin = steady_s();
   try {
-    nn::write_safetensors(path, tensors, true, metadata);
+    nn::write_safetensors(path, tensors, replaces, metadata);
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("--checkpoint: {}", error.what()));
   }
@@ -43,7 +44,9 @@ CheckpointSaver::CheckpointSaver(RankTrainer& trainer, std::function<void()> mee
       meet_(std::move(meet)),
       interval_(checkpoint_interval(trainer.job().options)),
       position_(trainer.job().resumed),
-      saved_steps_(position_.steps) {}
+      saved_steps_(position_.steps),
+      replaces_(trainer.job().options.force ||
+                trainer.job().options.checkpoint == trainer.job().options.resume_training) {}
 
 bool CheckpointSaver::is_due() const {
   return is_on() && interval_ > 0 && position_.steps / interval_ > saved_steps_ / interval_;
@@ -72,6 +75,7 @@ double CheckpointSaver::finish() {
 }
 
 double CheckpointSaver::save() {
+  trainer_.recorder().finish_steps();  // on GPUs some are queued, which are no part of saving
   const double begin = trainer_.now_s();
   end_writing();
   std::vector<nn::NamedTensor> tensors = gather_state(trainer_.strategy(), trainer_.world());
@@ -80,13 +84,13 @@ double CheckpointSaver::save() {
   saved_steps_ = position_.steps;
   const double held_s = trainer_.now_s() - begin;
   if (trainer_.inputs().rank != 0) return held_s;
-  writing_ = std::async(
-      std::launch::async,
-      [path = trainer_.job().options.checkpoint,
-       metadata = checkpoint_metadata(trainer_.job(), position_), tensors = std::move(tensors),
-       row = report::CheckpointRow{.step = position_.steps, .held_s = held_s}] {
-        return write(path, tensors, metadata, row);
-      });
+  writing_ = std::async(std::launch::async,
+                        [path = trainer_.job().options.checkpoint,
+                         metadata = checkpoint_metadata(trainer_.job(), position_),
+                         tensors = std::move(tensors), replaces = std::exchange(replaces_, true),
+                         row = report::CheckpointRow{.step = position_.steps, .held_s = held_s}] {
+                          return write(path, tensors, metadata, replaces, row);
+                        });
   return held_s;
 }
 

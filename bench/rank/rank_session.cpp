@@ -91,12 +91,13 @@ void RankSession::run_role() {
       warm_up();
       trainer_.resume();
       train();
+      save_weights();  // also where a checkpoint could not be written
       count_saving(saver_.finish());
     } else {
       result_.warmup_steps = 0;
       evaluate({.begin_s = trainer_.now_s(), .end_s = trainer_.now_s()});
+      save_weights();
     }
-    save_weights();
     trainer_.strategy().finish();
   }
   read_clock();
@@ -281,7 +282,11 @@ void RankSession::train_epoch(int epoch) {
   if (trainer_.sampler() != nullptr) trainer_.sampler()->begin();
   const auto goes_on = [&] {
     if (progress_) progress_->end_step();
-    row.saving_s += saver_.after_step();
+    if (const double held_s = saver_.after_step(); held_s > 0) {
+      row.saving_s += held_s;
+      count_saving(held_s);
+      publish_result();  // a rank may die before the epoch ends
+    }
     return true;
   };
   trainer_.take_steps(steps, true, epoch, goes_on, first);
@@ -308,7 +313,7 @@ void RankSession::train_epoch(int epoch) {
   }
   if (totals.counted > 0) writer_.loss(totals.loss_sum / static_cast<double>(totals.counted));
   result_.train_s = result_.train_s.value_or(0) + row.end_s - row.begin_s - row.saving_s;
-  count_saving(row.saving_s + saver_.after_epoch());
+  count_saving(saver_.after_epoch());
   evaluate(row);
 }
 

@@ -54,6 +54,7 @@ class CheckpointSaver {
   TrainingPosition position_;
   std::int64_t of_cycle_ = 0;  // steps since the last cycle that began with training or an epoch
   std::int64_t saved_steps_;   // when it saved last, or resumed
+  bool replaces_;              // the file may be there already
   std::vector<report::CheckpointRow> saved_;
   std::future<report::CheckpointRow> writing_;  // waits in its destructor
 };

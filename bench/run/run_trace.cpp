@@ -79,20 +79,23 @@ class RankTrace {
       event(fmt::format("step {}", step.step), "step", kSteps, step.begin_s, step.end_s,
             {{"epoch", step.epoch}});
     }
-    for (std::uint32_t epoch = 0; epoch <= traced_steps.back().epoch; ++epoch) append_epoch(epoch);
+    const std::uint32_t first = traced_steps.front().epoch;  // of training that was resumed: not 0
+    for (std::uint32_t epoch = first; epoch <= traced_steps.back().epoch; ++epoch) {
+      append_epoch(epoch, epoch - first);
+    }
   }
 
   // An epoch that did not end is drawn to the end of its last step.
-  void append_epoch(std::uint32_t epoch) {
+  void append_epoch(std::uint32_t epoch, std::size_t row) {
     double begin_s = 0, end_s = 0;
     for (const launch::StepRecord& step : steps()) {
       if (step.epoch != epoch) continue;
       if (end_s == 0) begin_s = step.begin_s;
       end_s = step.end_s;
     }
-    if (epoch < result().epochs.size()) {
-      begin_s = std::min(begin_s, result().epochs[epoch].begin_s);
-      end_s = std::max(end_s, result().epochs[epoch].end_s);
+    if (row < result().epochs.size()) {
+      begin_s = std::min(begin_s, result().epochs[row].begin_s);
+      end_s = std::max(end_s, result().epochs[row].end_s);
     }
     event(fmt::format("epoch {}", epoch), "epoch", kSteps, begin_s, end_s, {});
   }

@@ -147,7 +147,7 @@ std::string divergence(const TrainingJob& job, std::span<const RankResult> ranks
         fmt::format("training diverged: the loss of step {} (in epoch {}) is not finite", step,
                     (step - 1) / job.steps_per_epoch + 1);
     // Ranks end with the epoch in which they see it.
-    const auto done = static_cast<int>(run.epochs.size());
+    const auto done = job.resumed.epoch + static_cast<int>(run.epochs.size());
     if (done < job.options.epochs) {
       why += fmt::format("; epochs {} to {} were left out", done + 1, job.options.epochs);
     }

@@ -152,6 +152,10 @@ std::string accuracy_words(const AccuracyTarget& wanted) {
 
 void fill_time_to_accuracy(Run& run) {
   AccuracyTarget& wanted = *run.until_accuracy;
+  if (run.resumed) {
+    wanted.train_s = Figure::missing("training went on from a checkpoint");
+    return;
+  }
   double seconds = 0;
   std::optional<double> best;
   for (const EpochRow& epoch : run.epochs) {

@@ -26,6 +26,8 @@ void set_training(Options& options) {
   options.last_batch = "drop";
   options.broadcast_buffers = false;
   options.sync_batch_norm = true;
+  options.epochs = 7;
+  options.steps = 123456789012;
 }
 
 // Every member differs from its default.
@@ -38,8 +40,6 @@ Options unusual() {
   options.device = "cpu";
   options.backend = "shm";
   options.global_batch_sizes = {96, 192};
-  options.epochs = 7;
-  options.steps = 123456789012;
   options.warmup_steps = 0;
   options.repetitions = 3;
   options.seed = 18446744073709551615U;
