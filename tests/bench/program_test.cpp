@@ -197,7 +197,7 @@ TEST_F(Report, SavedWeightsContinueWhereTheyLeftOff) {
   EXPECT_LT(loaded["epochs"][0]["train_loss"], saved["epochs"][0]["train_loss"]);
   EXPECT_EQ(loaded["time"]["save_s"], nullptr);
   EXPECT_EQ(loaded["time"]["save_s_reason"], "no weights were saved");
-  EXPECT_NEAR(saved["time"]["train_s"], saved["epochs"][0]["time_s"], 1e-5);
+  EXPECT_NEAR(saved["time"]["train_s"], saved["epochs"][0]["time_s"], 1e-3);
   double parts_s = 0;
   for (const char* part : {"verify_s", "warmup_s", "train_s", "evaluate_s", "save_s"}) {
     EXPECT_GT(saved["time"][part], 0) << part;
