@@ -61,8 +61,8 @@ struct StoreEnd {
   std::uint64_t train = 0, test = 0, has_maps = 0;
 };
 
-// How many of the decoded bytes are equal wherever the files are: the key has their times and
-// paths.
+// Returns how many of the decoded bytes are equal wherever the files are; the key has their
+// times and paths.
 inline std::size_t content_bytes(const DatasetInfo& info, std::size_t decoded) {
   return info.own_sizes ? decoded - sizeof(StoreEnd) : decoded;
 }

@@ -139,7 +139,7 @@ class Sharded : public GradientExchange {
     return world().reduce_scatter(all, flat_elements(to), comm::ReduceOp::average, options);
   }
 
-  // Of weights.
+  // Weights follow.
   std::size_t followed_bytes(std::size_t b) const override {
     return is_divided(b) ? buckets()[b].bytes : 0;
   }

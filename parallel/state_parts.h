@@ -33,7 +33,7 @@ struct StatePart {
   std::size_t bytes = 0;      // 0: there is none
   BufferView memory = {};     // on the ranks that have it
 
-  // Of those of one flat buffer it is equal.
+  // Parts of one flat buffer have equal keys.
   auto key() const { return std::tie(kind, replica, name); }
 };
 

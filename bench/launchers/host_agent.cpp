@@ -312,7 +312,7 @@ class HostAgent {
   SharedMemory dataset_;
   std::optional<ReferenceWeights> reference_;
   std::unique_ptr<comm::TcpStoreServer> store_;
-  // Of the last run:
+  // The rest belongs to the last run.
   MemoryKills kills_before_;
   std::optional<launch::RankChannels> channels_;
   SharedMemory job_;

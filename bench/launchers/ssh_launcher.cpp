@@ -134,12 +134,16 @@ JoinedHosts::Member SshLauncher::member(std::size_t host) const {
   return {seen.name, seen.mark, seen.environment.tcp_congestion_control};
 }
 
+JoinedHosts SshLauncher::hosts_of(const std::vector<HostPlace>& places) const {
+  std::vector<JoinedHosts::Member> members;
+  for (const HostPlace& place : places) members.push_back(member(place.host));
+  return JoinedHosts(members);
+}
+
 // The first host has rank 0, whose environment is that of a joined world's report.
 void SshLauncher::describe(report::Environment& environment) const {
   environment = view(0).environment;
-  std::vector<JoinedHosts::Member> members;
-  for (const HostPlace& place : all_places(hosts_)) members.push_back(member(place.host));
-  const JoinedHosts hosts(members);
+  const JoinedHosts hosts = hosts_of(all_places(hosts_));
   environment.hosts = hosts.names();
   environment.tcp_congestion_control = hosts.congestion_control();
 }
@@ -189,16 +193,20 @@ std::optional<Word> SshLauncher::await(HostLink& link) {
   return std::nullopt;
 }
 
-void SshLauncher::give_inputs(HostLink& link) { link.send(AgentInputs{settings_}); }
+// Waits for what the host has for the runs, which was asked for. Empty when the user interrupts.
+HostInputs SshLauncher::take_inputs(HostLink& link) {
+  HostInputs inputs = await<HostInputs>(link).value_or(HostInputs{});
+  throw_refusal(link.host(), inputs.error, inputs.exit_code);
+  return inputs;
+}
 
 data::DatasetInfo SshLauncher::share_inputs(const Options& options) {
   settings_ = launched_run_text(options);
-  for (HostLink& link : links_) give_inputs(link);
+  for (HostLink& link : links_) link.send(AgentInputs{settings_});
   std::vector<HostInputs> all;
   for (HostLink& link : links_) {
-    all.push_back(await<HostInputs>(link).value_or(HostInputs{}));
+    all.push_back(take_inputs(link));
     if (interrupt_requested()) throw Interrupted();
-    throw_refusal(link.host(), all.back().error, all.back().exit_code);
     for (const auto& [what, hash] : all.back().contents) {
       const std::string& first = all.front().contents.at(what);
       if (hash == first) continue;
@@ -283,13 +291,10 @@ launch::SuperviseResult SshLauncher::run(const TrainingJob& job, const HostRefer
     // A connection that is gone is made anew, since its host may be back.
     link = HostLink(link.host(), start_);
     connect({place});
-    give_inputs(link);
-    const HostInputs inputs = await<HostInputs>(link).value_or(HostInputs{});
-    throw_refusal(link.host(), inputs.error, inputs.exit_code);
+    link.send(AgentInputs{settings_});
+    take_inputs(link);
   }
-  std::vector<JoinedHosts::Member> members;
-  for (const HostPlace& place : places) members.push_back(member(place.host));
-  const JoinedHosts joined(members);
+  const JoinedHosts joined = hosts_of(places);
   const auto variables = meeting(job, places.size(), !joined.are_several());
   if (interrupt_requested()) return {.interrupted = true};
   std::vector<AgentRun> all = orders(job, places);

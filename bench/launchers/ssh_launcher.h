@@ -58,7 +58,8 @@ class SshLauncher final : public RunHosts {
   void connect(const std::vector<HostPlace>& places);
   std::vector<HostPlace> places_of(const TrainingJob& job) const;
   std::vector<AgentRun> orders(const TrainingJob& job, const std::vector<HostPlace>& places) const;
-  void give_inputs(HostLink& link);
+  JoinedHosts hosts_of(const std::vector<HostPlace>& places) const;
+  HostInputs take_inputs(HostLink& link);
   template <typename Word>
   std::optional<Word> await(HostLink& link);
   std::map<std::string, std::string> meeting(const TrainingJob& job, std::size_t processes,

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <set>
 #include <string_view>
@@ -163,6 +164,12 @@ TrainingCheckpoint read_training_checkpoint(const TrainingJob& job, const nn::Mo
     checkpoint.weights = std::move(tensors);
     return checkpoint;
   });
+}
+
+bool replaces_checkpoint(const RunOptions& options) {
+  std::error_code other;  // one of them is not there
+  return options.force ||
+         std::filesystem::equivalent(options.checkpoint, options.resume_training, other);
 }
 
 void check_checkpointing(const TrainingJob& job) {

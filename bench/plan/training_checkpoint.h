@@ -33,6 +33,10 @@ struct TrainingCheckpoint {
 // finite.
 TrainingCheckpoint read_training_checkpoint(const TrainingJob& job, const nn::ModelSpec& model);
 
+// Whether a file of --checkpoint that is there already is replaced: with --force, and where it is
+// the one that training goes on from.
+bool replaces_checkpoint(const RunOptions& options);
+
 // Throws ConfigError where --checkpoint or --resume-training is given and the run has no state
 // between steps that could be saved.
 void check_checkpointing(const TrainingJob& job);

@@ -45,8 +45,7 @@ CheckpointSaver::CheckpointSaver(RankTrainer& trainer, std::function<void()> mee
       interval_(checkpoint_interval(trainer.job().options)),
       position_(trainer.job().resumed),
       saved_steps_(position_.steps),
-      replaces_(trainer.job().options.force ||
-                trainer.job().options.checkpoint == trainer.job().options.resume_training) {}
+      replaces_(replaces_checkpoint(trainer.job().options)) {}
 
 bool CheckpointSaver::is_due() const {
   return is_on() && interval_ > 0 && position_.steps / interval_ > saved_steps_ / interval_;

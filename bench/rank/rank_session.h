@@ -39,7 +39,7 @@ class CheckpointSaver {
   // Training is over: saves unless the last step was saved, and waits for the file.
   double finish();
 
-  // Of rank 0: those whose files are whole.
+  // Returns, on rank 0, the saves whose files are whole.
   const std::vector<report::CheckpointRow>& saved() const { return saved_; }
 
  private:

@@ -24,6 +24,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
+#include "bench/plan/training_checkpoint.h"
 #include "bench/rank/run_memory.h"
 #include "bench/run/run_records.h"
 #include "reports/json/report_json.h"
@@ -132,10 +133,7 @@ ReportOutput::ReportOutput(const Options& options)
     check_output_file(options.save_model, "--save-model", options.force);
   }
   if (!options.checkpoint.empty()) {
-    std::error_code other;  // the file that it goes on from is replaced
-    const bool grows =
-        std::filesystem::equivalent(options.checkpoint, options.resume_training, other);
-    check_output_file(options.checkpoint, "--checkpoint", options.force || grows);
+    check_output_file(options.checkpoint, "--checkpoint", replaces_checkpoint(options));
   }
   if (!options.trace_path.empty()) check_output_file(options.trace_path, "--trace", options.force);
   if (is_stream_ && !options.dry_run) stream_ = take_standard_output();

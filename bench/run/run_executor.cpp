@@ -223,9 +223,7 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
       jobs.insert(jobs.begin(), reference_job(job));
     }
     for (const TrainingJob& one : jobs) {
-      auto layout = channel_layout(one, model_);
-      if (hosts_ != nullptr && one.is_reference()) layout.ranks = hosts_->count();
-      launch::RankChannels channels = launch::RankChannels::create(layout);
+      launch::RankChannels channels = channels_for(one);
       const launch::SuperviseResult result =
           launch_run(one, channels, progress_, interrupt_requested, hosts_);
       if (result.failure) note_failure(one.title, *result.failure);
@@ -299,7 +297,7 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   const report::Figure peak = hosts_ != nullptr
                                   ? Figure::missing("the peak of other hosts is not measured")
                                   : peaks_.of(job);
-  launch::RankChannels channels = launch::RankChannels::create(channel_layout(job, model_));
+  launch::RankChannels channels = channels_for(job);
   const report::MachineSnapshot before = snapshot();
   launch::SuperviseResult result =
       launch_run(job, channels, progress_, interrupt_requested, hosts_, on_hosts);
@@ -351,10 +349,14 @@ HostReference RunExecutor::reference_on_hosts(const TrainingJob& job,
 
 launch::SuperviseResult RunExecutor::compute(const TrainingJob& reference,
                                              const HostReference& on_hosts) {
-  auto layout = channel_layout(reference, model_);
-  if (hosts_ != nullptr) layout.ranks = hosts_->count();
-  launch::RankChannels channels = launch::RankChannels::create(layout);
+  launch::RankChannels channels = channels_for(reference);
   return launch_run(reference, channels, progress_, interrupt_requested, hosts_, on_hosts);
+}
+
+launch::RankChannels RunExecutor::channels_for(const TrainingJob& job) const {
+  launch::ChannelLayout layout = channel_layout(job, model_);
+  if (hosts_ != nullptr && job.is_reference()) layout.ranks = hosts_->count();
+  return launch::RankChannels::create(layout);
 }
 
 report::MachineSnapshot RunExecutor::snapshot() const {

@@ -92,6 +92,7 @@ class RunExecutor {
   HostReference reference_on_hosts(const TrainingJob& job,
                                    std::optional<launch::RunFailure>& failure);
   launch::SuperviseResult compute(const TrainingJob& reference, const HostReference& on_hosts);
+  launch::RankChannels channels_for(const TrainingJob& job) const;
   report::MachineSnapshot snapshot() const;
   void make_room_for(std::size_t bytes);
 
