@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Folders of images: one a class, and PASCAL VOC's segmentation task. They are decoded once a host
-// into a file of its cache that all ranks map. There is one for a folder of images, of 3 bytes a
-// pixel and 1 a label; a new one replaces it where images, or the size that they are kept in, have
-// changed.
+// into a file of its cache that all ranks map. There is one for a folder and a size that images are
+// kept in, of 3 bytes a pixel and 1 a label; a new one replaces it where images have changed.
 //
 // The file: each image's pixels and behind them its map, 64-byte aligned; then the table of images,
 // the labels of those without maps, and StoreEnd. Equal data sets have equal bytes: images are
