@@ -23,7 +23,7 @@ namespace ddpbench::bench {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommRow, operation, count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DevicePlan, device, backend, threads_per_device, cores, gpus,
                                    oversubscribed)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommJob, ranks, hosts, threads, type, reduction, iterations,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommJob, ranks, hosts, interface, threads, type, reduction, iterations,
                                    warmup, timeout_s, rows, working_sets, devices, asked_all_reduce,
                                    all_reduce, emulated_link)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BandwidthSample, working_set_bytes, all_cores, copy_gb_per_s,
@@ -106,25 +106,6 @@ auto of_name(const std::string& word, const Values& values, Name name) {
   return *std::ranges::find_if(values, [&](auto value) { return name(value) == word; });
 }
 
-// What one launch cannot do: its ranks make one world.
-void check_started(const Options& asked, const StartedRanks& started) {
-  const std::string who = fmt::format(
-      "{} started {}", started.launcher == "environment" ? "a launcher" : started.launcher,
-      counted(started.count, "rank"));
-  const auto refuse = [&who](bool is_wrong, const std::string& option, const char* why) {
-    if (is_wrong) throw ConfigError(fmt::format("{}: {}, {}", option, who, why));
-  };
-  for (const std::string& word : asked.ranks) {
-    refuse(word != "all" && word != std::to_string(started.count), "--ranks=" + word,
-           "and all of them take part; leave --ranks out");
-  }
-  refuse(started.count < 2, "comm", "and a collective has 2 or more: start more");
-  refuse(asked.mode == "thread", "--mode=thread", "each of which is a process");
-  refuse(asked.all_reduces.size() > 1,
-         fmt::format("--all-reduce={}", fmt::join(asked.all_reduces, ",")),
-         "which make one world; give one algorithm");
-}
-
 std::vector<CommRow> make_rows(const Options& options, const CommJob& job) {
   std::vector<CommRow> rows;
   for (const std::string& operation : options.operations) {
@@ -187,19 +168,22 @@ std::vector<std::uint64_t> parse_sizes(const std::string& text) {
   return once;
 }
 
-std::string resolve_comm(Options& options, const HostDevices& host, const StartedRanks& started) {
-  if (started.count > 0) check_started(options, started);
+std::string resolve_comm(Options& options, const HostDevices& host, const RunHosts* hosts) {
   parse_sizes(options.sizes);  // or it throws
   const auto kind = choose_kind(options.device, options.backend, host);
   options.device = kind.device;
   const bool cuda = kind.device == "cuda";
-  if (started.count > 0) {
-    options.ranks = {std::to_string(started.count)};
-  } else {
-    options.ranks =
-        parse_ranks(options.ranks, cuda ? host.cuda.devices.size() : host.cpu.cores.size(),
-                    cuda ? "GPU" : "core");
+  const auto here = cuda ? host.cuda.devices.size() : host.cpu.cores.size();
+  if (hosts == nullptr) {
+    options.ranks = parse_ranks(options.ranks, here, cuda ? "GPU" : "core");
+    return kind.note;
   }
+  if (options.mode == "thread") {
+    throw ConfigError("--mode=thread: each rank that a launcher starts is a process");
+  }
+  if (options.ranks.empty()) options.ranks = {"all"};
+  options.ranks =
+      parse_ranks(options.ranks, static_cast<std::size_t>(hosts->slots()), "started process");
   return kind.note;
 }
 
@@ -252,24 +236,44 @@ std::string CommJob::no_bound_reason() const {
              : "ranks on several GPUs, bound by links that are not measured";
 }
 
-std::vector<CommJob> make_comm_jobs(const Options& options, const HostDevices& host) {
+std::vector<CommJob> make_comm_jobs(const Options& options, const HostDevices& host,
+                                    const RunHosts* hosts) {
   std::vector<CommJob> jobs;
-  Options all_reduces = options;
-  all_reduces.operations = {"all_reduce"};
   const bool measured = std::ranges::count(options.operations, "all_reduce") > 0;
-  for (const std::string& ranks : options.ranks) {
+  for (const std::string& word : options.ranks) {
+    const int ranks = std::stoi(word);
+    Options one = options;
+    if (hosts != nullptr) one.backend = hosts->backend(options.backend, options.device, ranks, 0, 1);
     for (const std::string& algorithm : options.all_reduces) {
       const bool first = algorithm == options.all_reduces.front();
       if (!first && !measured) continue;
-      jobs.push_back(
-          make_comm_job(first ? options : all_reduces, std::stoi(ranks), host, algorithm));
+      if (!first) one.operations = {"all_reduce"};
+      jobs.push_back(make_comm_job(one, ranks, host, algorithm));
+      if (hosts == nullptr) continue;
+      CommJob& job = jobs.back();
+      job.hosts = hosts->hosts_of(ranks);
+      job.interface = options.interface;
+      if (!job.on_gpus()) job.devices.oversubscribed = hosts->oversubscribes(host_job(job));
+      choose_working_sets(job);
     }
   }
   return jobs;
 }
 
+HostJob host_job(const CommJob& job) {
+  HostJob all{.kind = kCommKind,
+              .description = to_json(job),
+              .plan = "/devices",
+              .backend = job.devices.backend,
+              .devices = {},
+              .timeout_s = job.timeout_s,
+              .interface = job.interface};
+  for (int rank = 0; rank < job.ranks; ++rank) all.devices.push_back({rank});
+  return all;
+}
+
 CommJob make_comm_job(const Options& options, int ranks, const HostDevices& host,
-                      const std::string& all_reduce, int ranks_here) {
+                      const std::string& all_reduce) {
   CommJob job;
   job.ranks = ranks;
   job.threads = options.mode == "thread";
@@ -287,7 +291,7 @@ CommJob make_comm_job(const Options& options, int ranks, const HostDevices& host
   if (options.device == "cuda") {
     place_on_gpus(job, options.oversubscribe, host.cuda);
   } else {
-    check_memory(job, static_cast<std::uint64_t>(ranks_here > 0 ? ranks_here : ranks),
+    check_memory(job, static_cast<std::uint64_t>(ranks),
                  host.available_bytes > 0 ? host.available_bytes : host.cpu.memory_bytes, "");
   }
   job.devices.backend = choose_backend(options.backend, options.device, job.devices.oversubscribed);

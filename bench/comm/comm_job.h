@@ -16,6 +16,7 @@
 #include "bench/host/host_devices.h"
 #include "bench/options/options.h"
 #include "bench/plan/run_plan.h"
+#include "bench/run/launch_run.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
@@ -23,18 +24,12 @@
 
 namespace ddpbench::bench {
 
-// `started`: what started the ranks, and how many; where nothing did, comm starts its own.
-struct StartedRanks {
-  std::string launcher;
-  int count = 0;  // 0: nothing did
-};
-
 // Resolves --device on `host`, and --ranks into numbers that each stand once; returns why
-// --device=auto was resolved so. "all" is one rank per core of `host`, or per GPU, or all that were
-// started. Throws ConfigError that names option, value and what is allowed. Throws UnavailableError
+// --device=auto was resolved so. "all" is one rank per core of `host`, or per GPU, or all that
+// `hosts`, if not null, have room for. Throws ConfigError that names option, value and what is allowed. Throws UnavailableError
 // for a device that is missing or lacks the backend.
 std::string resolve_comm(Options& options, const HostDevices& host,
-                         const StartedRanks& started = {});
+                         const RunHosts* hosts = nullptr);
 
 // Reads bytes as "4K..128M" (each twice the one before), "4K..128M*4", "1K,1M", and mixtures.
 // Throws ConfigError.
@@ -54,6 +49,7 @@ struct CommRow {
 struct CommJob {
   int ranks = 2;
   int hosts = 1;         // that the ranks are on
+  std::string interface; // between them (--interface); empty: any
   bool threads = false;  // ranks are threads of one process
   DataType type = DataType::fp32;
   comm::ReduceOp reduction = comm::ReduceOp::sum;
@@ -80,15 +76,16 @@ struct CommJob {
 // `options`: resolved, but for --backend=auto: it depends on shared GPUs. Throws ConfigError when a
 // size has less than one element per rank, when the type cannot hold the sums, or when the machine
 // or a GPU has too little memory. Throws UnavailableError for more ranks than GPUs without
-// --oversubscribe, and for threads that would share a GPU through NCCL. `ranks_here`: so many of
-// them share `host`; 0: all do.
+// --oversubscribe, and for threads that would share a GPU through NCCL.
 CommJob make_comm_job(const Options& options, int ranks, const HostDevices& host,
-                      const std::string& all_reduce = "auto", int ranks_here = 0);
+                      const std::string& all_reduce = "auto");
 // Chooses working_sets anew. Call it after a change of the devices or the hosts.
 void choose_working_sets(CommJob& job);
 // Makes one world for each number of ranks and each algorithm of --all-reduce. The worlds of the
-// algorithms after the first have rows of all-reduces only.
-std::vector<CommJob> make_comm_jobs(const Options& options, const HostDevices& host);
+// algorithms after the first have rows of all-reduces only. `hosts`: where the ranks are; null: here.
+std::vector<CommJob> make_comm_jobs(const Options& options, const HostDevices& host,
+                                    const RunHosts* hosts = nullptr);
+HostJob host_job(const CommJob& job);
 
 // What to say of a world before it is measured: that its sizes are rounded down (else empty), and
 // "2 ranks (processes), gloo on cpu, ...".
@@ -134,6 +131,7 @@ report::Status collect_comm(const CommJob& job, const launch::RankChannels& chan
 // Measures all worlds; returns the exit code. Prints progress, table and the report's path. Before
 // it starts anything, it throws ConfigError for options that cannot work and UnavailableError for
 // what this host lacks.
-int run_comm(Options options, std::vector<std::string> arguments);
+// `hosts`: where the ranks are; null: here.
+int run_comm(Options options, std::vector<std::string> arguments, RunHosts* hosts = nullptr);
 
 }  // namespace ddpbench::bench

@@ -102,12 +102,15 @@ int run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironm
                    launch::RankChannels& channels, bool& left_behind) {
   const CommJob job = comm_job_from_json(description);
   const int count = job.threads ? job.ranks : 1;
-  prepare_rank(job.devices, environment.rank * count);
+  const RankPlace place = place_of_rank(environment, job.interface);
+  prepare_rank(job.devices, environment.rank * count, place.network);
   const auto meet = rank_meeting(environment, count, wait_limit_s(job.timeout_s));
   return run_ranks_of_process(
       environment.rank * count, count, channels,
       [&](int rank, launch::RankWriter& writer, bool&) {
-        CommMeasurement(job, job.devices, rank, *meet(), writer).run();
+        WorldOptions world;
+        world.address = place.address;
+        CommMeasurement(job, job.devices, rank, *meet(), writer, std::move(world)).run();
       },
       left_behind);
 }

@@ -187,7 +187,7 @@ void show_row(const CommJob& job, const launch::RankStatus& status, StatusLine& 
 }
 
 launch::SuperviseResult launch_world(const CommJob& job, launch::RankChannels& channels,
-                                     bool quiet) {
+                                     bool quiet, RunHosts* hosts) {
   const bool redraws = Progress::style_for_stdout(quiet) == Progress::Style::redraw;
   StatusLine line;
   launch::SuperviseOptions supervise;
@@ -196,14 +196,22 @@ launch::SuperviseResult launch_world(const CommJob& job, launch::RankChannels& c
   supervise.progress = [&](const launch::RankChannels& all) {
     if (redraws) show_row(job, all.status(0), line);
   };
-  auto result =
-      launch_job(kCommKind, to_json(job), job.threads ? job.ranks : 1, 1, {}, channels, supervise);
+  launch::SuperviseResult result;
+  if (hosts != nullptr) {
+    const HostJob all = host_job(job);
+    hosts->prepare(all);
+    result = hosts->run(all, channels, supervise);
+  } else {
+    result = launch_job(kCommKind, to_json(job), job.threads ? job.ranks : 1, 1, {}, channels,
+                        supervise);
+  }
   if (redraws) line.clear();
   return result;
 }
 
 // Measures one world and adds it to `report`. Returns its exit code.
-int run_world(const CommJob& job, bool quiet, report::Report& report, report::Status& status) {
+int run_world(const CommJob& job, bool quiet, RunHosts* hosts, report::Report& report,
+              report::Status& status) {
   if (!quiet) say("{}\n", title_of(job));
   std::fflush(stdout);
   std::optional<report::ErrorInfo> error;
@@ -211,7 +219,7 @@ int run_world(const CommJob& job, bool quiet, report::Report& report, report::St
   auto channels = launch::RankChannels::create(channel_layout(job));
   int exit_code = 0;
   try {
-    result = launch_world(job, channels, quiet);
+    result = launch_world(job, channels, quiet, hosts);
     if (result.failure) exit_code = failure_exit_code(result.failure->error);
   } catch (const Error& failed) {  // a world that cannot be started fails among the others
     result.failure.emplace().error = {failed.kind(), failed.what()};
@@ -233,7 +241,7 @@ report::Status collect_comm(const CommJob& job, const launch::RankChannels& chan
   all.unmeasured = "no timed iteration was finished";
   if (result.failure && !result.interrupted) {
     error = failure_info(*result.failure);
-    if (error->rank) error->host = host_name();
+    if (error->rank && error->host.empty()) error->host = host_name();
     all.unmeasured += ": " + error->message;
   }
   report.memory_bandwidth.insert(report.memory_bandwidth.end(), all.bandwidth.begin(),
@@ -254,17 +262,19 @@ report::Status collect_comm(const CommJob& job, const launch::RankChannels& chan
   return error ? report::Status::failed : report::Status::ok;
 }
 
-int run_comm(Options options, std::vector<std::string> arguments) {
+int run_comm(Options options, std::vector<std::string> arguments, RunHosts* hosts) {
   HostDevices host = find_devices(options.device);
+  if (hosts != nullptr) hosts->find_devices(host);
   host.available_bytes = memory_limit(read_host_limits()).bytes;
-  const std::string device_note = resolve_comm(options, host);
-  const std::vector<CommJob> worlds = make_comm_jobs(options, host);
+  const std::string device_note = resolve_comm(options, host, hosts);
+  const std::vector<CommJob> worlds = make_comm_jobs(options, host, hosts);
   std::vector<std::string> backends;
   for (const CommJob& world : worlds) backends.push_back(world.devices.backend);
   options.backend = common_backend(backends);
   ReportOutput file(options);
   report::Report report = begin_report(options, std::move(arguments));
   report.config_json = comm_config(options).dump();
+  if (hosts != nullptr) hosts->describe(report.environment);
   if (options.device == "cuda") add_gpus(report.environment, host);
   if (!device_note.empty()) say("{}\n", device_note);
   for (const CommJob& world : worlds) {
@@ -275,7 +285,7 @@ int run_comm(Options options, std::vector<std::string> arguments) {
   int exit_code = 0;
   for (const CommJob& world : worlds) {
     report::Status status = report::Status::ok;
-    const int code = run_world(world, options.quiet, report, status);
+    const int code = run_world(world, options.quiet, hosts, report, status);
     if (exit_code == 0) exit_code = code;
     if (report.status != report::Status::failed) report.status = status;
     if (status != report::Status::interrupted) continue;

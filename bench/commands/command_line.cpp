@@ -12,14 +12,13 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
-#include "bench/joined/joined_world.h"
 #include "bench/launchers/agent_messages.h"
-#include "bench/launchers/launched_run.h"
 #include "bench/launchers/make_launcher.h"
 #include "bench/options/option_parser.h"
 #include "bench/options/option_table.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/sweep_plan.h"
+#include "bench/plan/training_job.h"
 #include "bench/run/session.h"
 #include "datasets/catalog.h"
 #include "datasets/fetch.h"
@@ -132,18 +131,42 @@ int fetch_data(const ParsedCommand& command) {
   return 0;
 }
 
-int measure_comm(const ParsedCommand& command, const std::vector<std::string>& arguments,
+// The place of this process, where a launcher started it beside others.
+std::optional<launch::RankEnvironment> place_in_world(const Options& options,
+                                                      const launch::GetVariable& get) {
+  auto environment = launch::read_rank_environment(get, options.local_rank);
+  if (environment) refuse_launchers(options, kIsRank);
+  return environment && environment->world_size > 1 ? environment : std::nullopt;
+}
+
+// Makes runs with hosts where the options, or the launcher that started this process, want that.
+// All processes of a launcher come here: that of rank 0 supervises the others, which are agents.
+int run_on_hosts(Options options, const std::vector<std::string>& arguments,
                  const launch::GetVariable& get) {
-  const Options& asked = command.options;
-  if (const auto place = launch::read_rank_environment(get)) {
-    return join_comm(asked, arguments, *place);
+  const auto place = place_in_world(options, get);
+  options.local_rank.reset();  // it is no part of the configuration
+  if (place && place->rank > 0) {
+    return joined_agent_main(*place, options.interface, arguments,
+                             wait_limit_s(options.timeout_s));
   }
-  if (!asked.interface.empty()) {
+  if (place) fit_to_world(options, *place);
+  auto hosts = make_hosts(options, most_processes(options), place, arguments);
+  return Session(std::move(options), arguments, std::move(hosts)).run();
+}
+
+int measure_comm(const Options& options, const std::vector<std::string>& arguments,
+                 const launch::GetVariable& get) {
+  const auto place = place_in_world(options, get);
+  if (!place) {
+    if (options.interface.empty()) return run_comm(options, arguments);
     throw ConfigError(fmt::format(
         "--interface={}: it is for ranks that a launcher started; these are all on this host",
-        asked.interface));
+        options.interface));
   }
-  return run_comm(asked, arguments);
+  const double limit_s = wait_limit_s(options.timeout_s);
+  if (place->rank > 0) return joined_agent_main(*place, options.interface, arguments, limit_s);
+  const auto hosts = make_hosts(options, place->world_size, place, arguments);
+  return run_comm(options, arguments, hosts.get());
 }
 
 int execute(const ParsedCommand& command, const InstallPaths& paths,
@@ -176,44 +199,31 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
       check_axes(command.options);
       return run_fit(command.options);
     case Command::comm:
-      return measure_comm(command, arguments, get_variable);
+      return measure_comm(command.options, arguments, get_variable);
     case Command::run:
       check_run_list(command.options);
       check_axes(command.options);
       check_saving(command.options);
-      if (const auto environment =
-              launch::read_rank_environment(get_variable, command.options.local_rank)) {
-        refuse_launchers(command.options, kIsRank);
-        return join_world(command.options, *environment, arguments);
-      }
       for (const std::string& note : command.notes) say("{}\n", note);
-      const char* const port = get_variable("MASTER_PORT");
-      return Session(command.options, arguments,
-                     make_launcher(command.options, port != nullptr ? port : ""))
-          .run();
+      return run_on_hosts(command.options, arguments, get_variable);
   }
   return 1;
 }
 
 int run_command_line(const std::vector<std::string>& arguments) {
   const std::string first = arguments.size() > 1 ? arguments[1] : "";
-  if (first == kAgentWord) return host_agent_main();
+  if (first == kAgentWord) {
+    return host_agent_main([](const char* name) -> const char* { return std::getenv(name); });
+  }
   if (const SubcommandEntry* subcommand = find_subcommand(first)) {
     return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()}, arguments[0]);
   }
-  const auto get_variable = [](const char* name) -> const char* { return std::getenv(name); };
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
-  const bool is_rank = launch::names_launcher(get_variable);
   const ParseContext context = {launch::environment_variables(), paths.config_directories(),
-                                command_summaries(), is_rank};
-  if (const auto run = context.variables.find(kLaunchedRunVariable);
-      run != context.variables.end()) {
-    return run_launched_rank(run->second, get_variable, arguments);
-  }
+                                command_summaries()};
   std::vector<std::string> words(arguments.begin() + 1, arguments.end());
   // Who gives nothing gets a first answer: a short comparison.
-  if (words.empty() && launch::environment_variable("DDPBENCH_CONFIG").value_or("").empty() &&
-      !is_rank) {
+  if (words.empty() && launch::environment_variable("DDPBENCH_CONFIG").value_or("").empty()) {
     words = {"--config=quick"};
   }
   const ParsedCommand command = parse_command(words, context);

@@ -19,6 +19,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ChannelLayout, ranks, step_capacity, bucket_c
                                    replica_capacity, trace_capacity, result_capacity)
 }  // namespace ddpbench::launch
 
+namespace ddpbench {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CudaDeviceInfo, ordinal, name, uuid, pci_bus_id,
+                                   compute_capability, multiprocessors, memory_bytes, l2_bytes,
+                                   numa_node)
+}  // namespace ddpbench
+
 namespace ddpbench::report {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineSnapshot, wall_s, busy_s, stolen_s, all_s, own_busy_s,
                                    own_major_page_faults, own_involuntary_switches,
@@ -29,16 +35,19 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineSnapshot, wall_s, busy_s, stolen_s, al
 namespace ddpbench::bench {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentGreeting, device, directory)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentInputs, settings)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentInputs, settings, decoded)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentStore, host, interface, port, secret)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun::Process, number, devices, places, variables)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReferenceWeights::Extent, parameters, tensors, steps, slices,
                                    state_values, state_tensors)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun, job, machine_devices, layout, variables, processes,
-                                   reference, extent)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun, kind, job, plan, machine_devices, cores, layout,
+                                   variables, processes, reference, extent, reference_handle)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentSignal, process, number)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostStore, address, port, error, exit_code)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostLoad, snapshot)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentEnd, exit_code, message)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReferencePlace, handle)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentTold, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankLine, rank, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnd, rank, exit, note)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRefusal, rank, why, exit_code)
@@ -50,6 +59,7 @@ static void from_json(const nlohmann::json&, AgentLook&) {}
 static void to_json(nlohmann::json& message, const HostInputs& inputs) {
   message = {{"dataset", dataset_json(inputs.dataset)},
              {"contents", inputs.contents},
+             {"decoded", inputs.decoded},
              {"error", inputs.error},
              {"exit_code", inputs.exit_code}};
 }
@@ -57,6 +67,7 @@ static void to_json(nlohmann::json& message, const HostInputs& inputs) {
 static void from_json(const nlohmann::json& message, HostInputs& inputs) {
   inputs.dataset = dataset_from_json(message.at("dataset"));
   message.at("contents").get_to(inputs.contents);
+  message.at("decoded").get_to(inputs.decoded);
   message.at("error").get_to(inputs.error);
   message.at("exit_code").get_to(inputs.exit_code);
 }
@@ -83,9 +94,17 @@ static void to_json(nlohmann::json& message, const HostView& host) {
   report.environment = host.environment;
   report.started_at = report.finished_at = utc_timestamp();
   report.config_json = "{}";
-  message = {{"version", host.version},    {"name", host.name},
-             {"mark", host.mark},          {"note", host.note},
-             {"gpus", to_json(host.gpus)}, {"report", report::report_text(report)}};
+  message = {{"version", host.version},
+             {"name", host.name},
+             {"mark", host.mark},
+             {"note", host.note},
+             {"cores", host.cores},
+             {"rank", host.rank},
+             {"world_size", host.world_size},
+             {"arguments", host.arguments},
+             {"no_gpus", host.gpus.reason},
+             {"gpus", host.gpus.devices},
+             {"report", report::report_text(report)}};
 }
 
 static void from_json(const nlohmann::json& message, HostView& host) {
@@ -94,7 +113,12 @@ static void from_json(const nlohmann::json& message, HostView& host) {
   message.at("name").get_to(host.name);
   message.at("mark").get_to(host.mark);
   message.at("note").get_to(host.note);
-  host.gpus = visible_gpus_from_json(message.at("gpus"));
+  message.at("cores").get_to(host.cores);
+  message.at("rank").get_to(host.rank);
+  message.at("world_size").get_to(host.world_size);
+  message.at("arguments").get_to(host.arguments);
+  message.at("no_gpus").get_to(host.gpus.reason);
+  message.at("gpus").get_to(host.gpus.devices);
   host.environment =
       report::parse_report(message.at("report"), "the message of an agent").environment;
 }

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a supervisor and its agent on a host say to each other, through the agent's standard input
-// and output: a JSON object a line. The job's secret passes here, and so never through a command
-// line that others on the host can read.
+// What a supervisor and an agent say to each other: a JSON object a line, through the agent's
+// standard input and output, or a socket on which both have proved that they have the job's secret
+// (meeting.h). The secrets of runs pass here, and so never through a command line that others on
+// the host can read.
 #pragma once
 
 #include <map>
@@ -13,30 +14,35 @@
 #include <variant>
 #include <vector>
 
-#include "bench/joined/joined_devices.h"
 #include "bench/rank/reference_weights.h"
 #include "datasets/dataset.h"
+#include "kernels/runtime/cuda_device.h"
 #include "parallel/launch/child_process.h"
+#include "parallel/launch/rank_environment.h"
 #include "parallel/launch/rank_records.h"
 #include "reports/data/report.h"
 #include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
 
-// The word that makes the program an agent, behind its name.
+// The word that makes the program an agent, behind its name, and the variable that has "PORT
+// ADDRESS" of its supervisor and the one with their secret, where it is not its standard input's.
 inline constexpr const char* kAgentWord = "host-agent";
+inline constexpr const char* kSupervisorVariable = "DDPBENCH_SUPERVISOR";
+inline constexpr const char* kSupervisorSecretVariable = "DDPBENCH_SUPERVISOR_SECRET";
 
 // ---- from the supervisor ----
 
 // The first message.
 struct AgentGreeting {
   std::string device;     // --device, so that no GPU is looked for in vain
-  std::string directory;  // to work in, where the host has it
+  std::string directory;  // to work in, where the host has it; empty: where it is
 };
 
 // Decodes the data set of these settings, and reads the files that they name. Asks for HostInputs.
 struct AgentInputs {
-  std::string settings;  // launched_run_text()
+  std::string settings;  // Options, as JSON
+  std::string decoded;   // where another agent of this host has the data set; empty: nowhere
 };
 
 // Serves a store for the ranks of the next run. Asks for HostStore.
@@ -54,8 +60,10 @@ struct AgentRun {
     std::vector<int> places;   // of these devices among the run's on this machine
     std::map<std::string, std::string> variables;
   };
-  std::string job;          // a TrainingJob, as JSON
+  std::string kind, job;    // as launch_job() takes them, the job as JSON
+  std::string plan;         // the JSON pointer of the job's DevicePlan
   int machine_devices = 0;  // that the run has on this machine, those of other agents, too
+  std::vector<int> cores;   // of this machine that the run may use; empty: those of this process
   launch::ChannelLayout layout;
   std::map<std::string, std::string> variables;  // of all processes
   std::vector<Process> processes;
@@ -63,6 +71,7 @@ struct AgentRun {
   // the one that was computed last.
   std::string reference;
   ReferenceWeights::Extent extent;  // of what it computes
+  std::string reference_handle;     // where another agent of this host has it; empty: nowhere
 };
 
 // Sends a signal to a process.
@@ -73,8 +82,14 @@ struct AgentSignal {
 // Asks for a HostLoad.
 struct AgentLook {};
 
+// The last message: the agent ends with the exit code, and says why if it must.
+struct AgentEnd {
+  int exit_code = 0;
+  std::string message;  // empty: nothing
+};
+
 using AgentOrder =
-    std::variant<AgentGreeting, AgentInputs, AgentStore, AgentRun, AgentSignal, AgentLook>;
+    std::variant<AgentGreeting, AgentInputs, AgentStore, AgentRun, AgentSignal, AgentLook, AgentEnd>;
 
 // ---- from the agent ----
 
@@ -82,15 +97,20 @@ using AgentOrder =
 struct HostView {
   std::string version;  // version_text() there
   std::string name, mark;
-  VisibleGpus gpus;
+  std::vector<int> cores;  // OS processors that the process may use
+  CudaProbe gpus;
   report::Environment environment;
   std::string note;  // for people; empty: none
+  // Of one that a launcher started: its place, and its command line without the program's name.
+  int rank = 0, world_size = 1;
+  std::string arguments;
 };
 
 // What the host has for the runs.
 struct HostInputs {
   data::DatasetInfo dataset;
   std::map<std::string, std::string> contents;  // of files, by what they are: hashes
+  std::string decoded;                          // for AgentInputs of this host's other agents
   std::string error;                            // why it has them not; empty: it has
   int exit_code = 0;                            // of that
 };
@@ -105,6 +125,16 @@ struct HostStore {
 
 struct HostLoad {
   report::MachineSnapshot snapshot;
+};
+
+// Where the reference will be that this host computes (AgentRun::reference_handle).
+struct ReferencePlace {
+  std::string handle;
+};
+
+// A signal asked the agent to end, which it leaves to its supervisor.
+struct AgentTold {
+  int signal = 0;
 };
 
 // What a rank has written to its channel since the last message: RankMirror::take().
@@ -137,14 +167,19 @@ struct AgentHeartbeat {
   std::vector<int> stopped;  // processes, by SIGSTOP or a debugger
 };
 
-using AgentWord = std::variant<HostView, HostInputs, HostStore, HostLoad, RankNews, RankLine,
-                               RankEnd, RankRefusal, AgentHeartbeat>;
+using AgentWord = std::variant<HostView, HostInputs, HostStore, HostLoad, ReferencePlace, AgentTold,
+                               RankNews, RankLine, RankEnd, RankRefusal, AgentHeartbeat>;
 
-// `ddpbench host-agent`: what the remote shell starts on a host. It says what the host is, starts
-// ranks when it is told to, and hands on what they write. It and all that it started end with its
-// standard input: when the supervisor ends, however it ends, or the connection does. Returns the
-// exit code.
-int host_agent_main();
+// `ddpbench host-agent`: what a remote shell or a launcher starts on a host. It says what the host
+// is, starts ranks when it is told to, and hands on what they write. It and all that it started end
+// when the supervisor ends, however it ends, or the connection does. Returns the exit code.
+int host_agent_main(const launch::GetVariable& get);
+// The same in a process that a launcher started beside the supervisor's, which is rank 0's.
+// `arguments`: its command line. Throws CommError where that cannot be found.
+int joined_agent_main(const launch::RankEnvironment& environment, const std::string& interface,
+                      const std::vector<std::string>& arguments, double limit_s);
+// The arguments without those that a launcher gives each process, as a line for comparison.
+std::string common_arguments(const std::vector<std::string>& arguments);
 
 // A message as a line, with its end. Bytes that are not UTF-8 are replaced.
 std::string order_line(const AgentOrder& order);

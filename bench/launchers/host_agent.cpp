@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
@@ -27,7 +28,8 @@
 #include "bench/host/host_limits.h"
 #include "bench/host/host_network.h"
 #include "bench/host/terminal.h"
-#include "bench/launchers/launched_run.h"
+#include "bench/launchers/meeting.h"
+#include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/training_job.h"
@@ -48,13 +50,37 @@ constexpr const char* kOwnProgram = "/proc/self/exe";
 // Ports tried from MASTER_PORT on: other jobs may have the first.
 constexpr int kPortsTried = 16;
 
-// Standard input as lines. The copy of the descriptor is not handed on to ranks.
-launch::LineReader own_input() {
-  FileDescriptor input(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  if (!input || ::fcntl(input.get(), F_SETFL, O_NONBLOCK) != 0) {
-    throw_system_error<InternalError>("cannot read standard input", errno);
+// A copy of a stream's descriptor, which is not handed on to ranks.
+FileDescriptor copy_of(int stream) {
+  FileDescriptor copy(::fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!copy) throw_system_error<InternalError>("cannot use a standard stream", errno);
+  return copy;
+}
+
+launch::LineReader reader_of(FileDescriptor input) {
+  if (::fcntl(input.get(), F_SETFL, O_NONBLOCK) != 0) {
+    throw_system_error<InternalError>("cannot read what the supervisor says", errno);
   }
   return launch::LineReader(std::move(input));
+}
+
+// What the supervisor must know of the process, where a launcher started it.
+struct LaunchedPlace {
+  int rank = 0, world_size = 1;
+  std::string arguments = {};
+};
+
+// The variables that a rank must not have from the environment of its agent: they would be taken
+// for its place, or for options.
+std::vector<std::string> variables_to_drop() {
+  std::vector<std::string> names = option_variables();
+  for (const char* const name :
+       {"DDPBENCH_LAUNCHER", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+        "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE",
+        kSupervisorVariable, kSupervisorSecretVariable}) {
+    names.emplace_back(name);
+  }
+  return names;
 }
 
 std::string hash_words(const void* data, std::size_t bytes) {
@@ -84,10 +110,18 @@ struct AgentRank {
 
 class HostAgent {
  public:
+  // `place`: of one that a launcher started, which leaves it to the supervisor what signals mean.
+  HostAgent(FileDescriptor input, FileDescriptor output, std::optional<LaunchedPlace> place)
+      : place_(std::move(place)), output_(std::move(output)), input_(reader_of(std::move(input))) {
+    if (place_) catch_interrupts();
+  }
+
+  // Returns the exit code.
   int run() {
     // What anything here prints must not get among the messages.
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
-    while (input_.fd() >= 0) {
+    while (input_.fd() >= 0 && !end_) {
+      if (place_ && interrupt_signal() != told_) say_word(AgentTold{told_ = interrupt_signal()});
       wait();
       input_.read();
       for (const std::string& line : input_.take()) {
@@ -99,14 +133,19 @@ class HostAgent {
       std::erase_if(ranks_, [](const AgentRank& rank) { return rank.process == nullptr; });
       if (due) say_alive();
     }
-    return 0;  // ranks that are left end with their objects
+    ranks_.clear();  // those that are left end with their objects
+    if (end_ && !end_->message.empty()) say_error("ddpbench: {}\n", end_->message);
+    if (end_ || !place_) return end_ ? end_->exit_code : 0;
+    say_error("ddpbench: rank {}: the process of rank 0 has ended, or its host cannot be reached\n",
+              place_->rank);
+    return CommError("").exit_code();
   }
 
  private:
   double interval_s() const { return ranks_.empty() ? kHeartbeatEvery_s : kRecordsEvery_s; }
 
-  // A reader that is gone raises SIGPIPE, which ends this process, and so the ranks. Behind sshd
-  // input and output are one socket, which does not block.
+  // Without a reader the input has ended, too, or SIGPIPE ends this process, and so the ranks.
+  // Behind sshd input and output are one socket, which does not block.
   void say_word(const AgentWord& word) {
     const std::string line = word_line(word);
     for (std::string_view rest = line; !rest.empty();) {
@@ -116,6 +155,8 @@ class HostAgent {
       } else if (errno == EAGAIN) {
         pollfd ready{output_.get(), POLLOUT, 0};
         ::poll(&ready, 1, -1);
+      } else if (errno == EPIPE || errno == ECONNRESET) {
+        return;
       } else if (errno != EINTR) {
         throw_system_error<CommError>("cannot answer the supervisor", errno);
       }
@@ -140,7 +181,7 @@ class HostAgent {
 
   void obey(const AgentGreeting& greeting) {
     HostView host;
-    if (::chdir(greeting.directory.c_str()) != 0) {
+    if (!greeting.directory.empty() && ::chdir(greeting.directory.c_str()) != 0) {
       host.note = fmt::format("{}: {}; its ranks work in their home directory", greeting.directory,
                               std::strerror(errno));
       const char* const home = std::getenv("HOME");
@@ -150,7 +191,13 @@ class HostAgent {
     host.version = version_text();
     host.name = host_name();
     host.mark = comm::host_mark();
-    host.gpus = {0, devices_.cuda};
+    host.cores = devices_.cpu.cores;
+    host.gpus = devices_.cuda;
+    if (place_) {
+      host.rank = place_->rank;
+      host.world_size = place_->world_size;
+      host.arguments = place_->arguments;
+    }
     host.environment = environment_of_process(option_variables());
     add_gpus(host.environment, devices_);
     say_word(host);
@@ -158,23 +205,28 @@ class HostAgent {
 
   void obey(const AgentInputs& order) {
     say_word(replied<HostInputs>([&] {
-      Options options = launched_run_options(order.settings);
+      Options options = options_from_json(parse_json(order.settings, "the supervisor's settings"));
       model_path_ = find_model(options.model);
       const nn::ModelSpec model = nn::load_model_file(model_path_, options.crop);
       resolve_dataset(options, model);
       const auto source = open_data(options, model);
       check_checkpoint(options, model);
-      if (FileDescriptor images = source->open_decoded([](auto&&...) {})) {
+      std::string decoded;  // an image folder's is a file
+      if (!order.decoded.empty()) {
+        dataset_ = SharedMemory::open_sealed(order.decoded);
+      } else if (FileDescriptor images = source->open_decoded([](auto&&...) {})) {
         dataset_ = SharedMemory::adopt(images.release());
       } else {
         dataset_ = SharedMemory::create("ddpbench-dataset", source->info().decoded_bytes(), true);
         source->decode(dataset_.view().as<std::byte>());
         dataset_.seal();
+        decoded = dataset_.handle();
       }
       HostInputs inputs{.dataset = describe_data(*source, options), .contents = {}, .error = {}};
-      const BufferView decoded = dataset_.view();
-      const std::size_t content = data::content_bytes(inputs.dataset, decoded.bytes);
-      inputs.contents = {{"the data set", hash_words(decoded.data, content)},
+      inputs.decoded = std::move(decoded);
+      const BufferView bytes = dataset_.view();
+      const std::size_t content = data::content_bytes(inputs.dataset, bytes.bytes);
+      inputs.contents = {{"the data set", hash_words(bytes.data, content)},
                          {"the network", network_of(model, model_path_).hash}};
       for (const auto& [what, path] : {std::pair("the weights", options.load_model),
                                        std::pair("the checkpoint", options.resume_training)}) {
@@ -215,50 +267,67 @@ class HostAgent {
     ranks_.clear();
     kills_before_ = read_memory_kills();
     channels_.emplace(launch::RankChannels::create(order.layout));
-    const TrainingJob job = own_job(order);
+    const nlohmann::json job = own_job(order);
     const std::string text = nlohmann::json{
-        {"kind", kTrainingKind},
+        {"kind", order.kind},
         {"channel_fd", channels_->fd()},
         {"ranks_per_process", 1},
-        {"description",
-         to_json(job)}}.dump();
+        {"description", job}}.dump();
     job_ = SharedMemory::create("ddpbench-run", text.size() + 1);
     std::memcpy(job_.view().data, text.data(), text.size());
     for (const AgentRun::Process& process : order.processes) {
-      start(order, process, job.options.threads_per_device);
+      start(order, process, plan_of(order, job).at("threads_per_device"));
     }
+  }
+
+  static const nlohmann::json& plan_of(const AgentRun& order, const nlohmann::json& job) {
+    return job.at(nlohmann::json::json_pointer(order.plan));
   }
 
   // The job with what is this host's own.
-  TrainingJob own_job(const AgentRun& order) {
-    TrainingJob job = training_job_from_json(nlohmann::json::parse(order.job));
-    job.network.path = model_path_;
-    job.dataset_fd = dataset_.fd();
-    if (!order.reference.empty() && job.is_reference()) {
-      reference_.reset();
-      reference_ = ReferenceWeights::create(order.extent);
+  nlohmann::json own_job(const AgentRun& order) {
+    nlohmann::json job = nlohmann::json::parse(order.job);
+    if (order.kind == kTrainingKind) {
+      TrainingJob training = training_job_from_json(job);
+      training.network.path = model_path_;
+      training.dataset_fd = dataset_.fd();
+      training.reference_fd = reference_for(order, training.is_reference());
+      job = to_json(training);
     }
-    if (!order.reference.empty()) {
-      ensure(reference_.has_value(), "the reference was computed by an agent that is gone");
-      job.reference_fd = reference_->fd();
-    }
-    place(order, job);
+    place(order, job.at(nlohmann::json::json_pointer(order.plan)));
     return job;
   }
 
+  int reference_for(const AgentRun& order, bool computes) {
+    if (order.reference.empty()) return -1;
+    if (computes) {
+      reference_.reset();
+      reference_ = ReferenceWeights::create(order.extent);
+      say_word(ReferencePlace{reference_->handle()});
+    } else if (!order.reference_handle.empty() && reference_handle_ != order.reference_handle) {
+      reference_ = ReferenceWeights::open(order.reference_handle);
+      reference_handle_ = order.reference_handle;
+    }
+    ensure(reference_.has_value(), "the reference was computed by an agent that is gone");
+    return reference_->fd();
+  }
+
   // The cores and GPUs of the devices here, which the supervisor does not know.
-  void place(const AgentRun& order, TrainingJob& job) const {
+  void place(const AgentRun& order, nlohmann::json& plan) const {
+    CpuTopology topology = devices_.cpu;
+    if (!order.cores.empty()) topology.cores = order.cores;
     const auto cores =
-        place_cpu_devices(devices_.cpu, order.machine_devices, job.options.threads_per_device)
+        place_cpu_devices(topology, order.machine_devices, plan.at("threads_per_device"))
             .device_cores;
     for (const AgentRun::Process& process : order.processes) {
       for (std::size_t i = 0; i < process.devices.size(); ++i) {
         const auto device = static_cast<std::size_t>(process.devices[i]);
         const auto place = static_cast<std::size_t>(process.places.at(i));
-        if (!job.cores.at(device).empty()) job.cores[device] = cores.at(place);
-        if (!job.is_on_gpu(process.devices[i])) continue;
+        nlohmann::json& own = plan.at("cores").at(device);
+        if (!own.empty()) own = cores.at(place);
+        if (plan.at("gpus").size() <= device) continue;
         const std::vector<CudaDeviceInfo>& gpus = devices_.cuda.devices;
-        job.gpus[device] = gpus.at(place % gpus.size()).ordinal;
+        plan["gpus"][device] = gpus.at(place % gpus.size()).ordinal;
       }
     }
   }
@@ -271,7 +340,8 @@ class HostAgent {
     spec.executable = kOwnProgram;
     spec.arguments = {"ddpbench"};
     spec.environment = launch::child_variables(threads, variables, variables_to_drop());
-    spec.inherited_fds = {job_.fd(), channels_->fd(), dataset_.fd()};
+    spec.inherited_fds = {job_.fd(), channels_->fd()};
+    if (dataset_.fd() >= 0) spec.inherited_fds.push_back(dataset_.fd());
     if (reference_) spec.inherited_fds.push_back(reference_->fd());
     try {
       ranks_.push_back({process.number, std::make_unique<launch::PipedProcess>(spec),
@@ -289,6 +359,8 @@ class HostAgent {
 
   void obey(const AgentLook&) { say_word(HostLoad{take_machine_snapshot()}); }
 
+  void obey(const AgentEnd& end) { end_ = end; }
+
   // What the rank has written comes before word of its end.
   void hand_on(AgentRank& rank, bool due) {
     const bool ended = rank.process->look();
@@ -305,12 +377,16 @@ class HostAgent {
     rank.process.reset();
   }
 
-  FileDescriptor output_{::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)};
-  launch::LineReader input_ = own_input();
+  const std::optional<LaunchedPlace> place_;
+  const FileDescriptor output_;
+  launch::LineReader input_;
+  std::optional<AgentEnd> end_;
+  int told_ = 0;  // the signal of which the supervisor knows
   HostDevices devices_;
   std::string model_path_;
   SharedMemory dataset_;
   std::optional<ReferenceWeights> reference_;
+  std::string reference_handle_;  // of one that another agent of this host has; empty: our own
   std::unique_ptr<comm::TcpStoreServer> store_;
   // The rest belongs to the last run.
   MemoryKills kills_before_;
@@ -322,14 +398,57 @@ class HostAgent {
 
 }  // namespace
 
-int host_agent_main() {
+namespace {
+
+int run_agent(FileDescriptor input, FileDescriptor output, std::optional<LaunchedPlace> place) {
   try {
-    return HostAgent().run();
+    return HostAgent(std::move(input), std::move(output), std::move(place)).run();
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     say_error("ddpbench: {}\n", failure.message);
     return failure.exit_code;
   }
+}
+
+int run_agent(FileDescriptor socket, LaunchedPlace place) {
+  FileDescriptor output = copy_of(socket.get());
+  return run_agent(std::move(socket), std::move(output), std::move(place));
+}
+
+}  // namespace
+
+std::string common_arguments(const std::vector<std::string>& arguments) {
+  std::string line;
+  for (const std::string& word : std::span(arguments).subspan(1)) {
+    if (word.starts_with("--local-rank=") || word.starts_with("--local_rank=")) continue;
+    line += (line.empty() ? "" : " ") + shell_quoted(word);
+  }
+  return line;
+}
+
+int host_agent_main(const launch::GetVariable& get) {
+  const char* const supervisor = get(kSupervisorVariable);
+  if (supervisor == nullptr) {
+    return run_agent(copy_of(STDIN_FILENO), copy_of(STDOUT_FILENO), std::nullopt);
+  }
+  const std::string words = supervisor;
+  if (words.empty()) {  // of rank 0's process, which a launcher started
+    return run_agent(copy_of(STDIN_FILENO), copy_of(STDOUT_FILENO), LaunchedPlace());
+  }
+  const auto environment = launch::read_rank_environment(get);
+  const launch::RankEnvironment place = environment.value_or(launch::RankEnvironment());
+  const char* const secret = get(kSupervisorSecretVariable);
+  ensure(secret != nullptr, "{} is set without {}", kSupervisorVariable,
+         kSupervisorSecretVariable);
+  return run_agent(meet_supervisor(words, secret), {place.rank, place.world_size, ""});
+}
+
+int joined_agent_main(const launch::RankEnvironment& environment, const std::string& interface,
+                      const std::vector<std::string>& arguments, double limit_s) {
+  catch_interrupts();
+  return run_agent(
+      meet_supervisor(environment, interface, limit_s),
+      {environment.rank, environment.world_size, common_arguments(arguments)});
 }
 
 }  // namespace ddpbench::bench

@@ -13,10 +13,10 @@
 
 #include "base/error.h"
 #include "bench/host/host_network.h"
-#include "bench/launchers/command_launcher.h"
-#include "bench/launchers/ssh_launcher.h"
+#include "bench/launchers/agent_hosts.h"
+#include "bench/launchers/agent_source.h"
 #include "bench/plan/sweep_plan.h"
-#include "parallel/launch/rank_environment.h"
+#include "parallel/strategies.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -28,7 +28,6 @@ constexpr const char* kSsh = "ssh";
 constexpr const char* kSecureShell =
     "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 "
     "-o ServerAliveCountMax=3";
-constexpr const char* kUsualPort = "29500";
 
 bool is_loopback_host(const HostSlots& host) {
   const std::string name = host_address_of(host);
@@ -113,26 +112,97 @@ LauncherChoice choose_launcher(const Options& options) {
   return choice;
 }
 
-std::unique_ptr<RunPlaces> make_launcher(const Options& options, const std::string& master_port) {
+namespace {
+
+// Agents of several hosts reach this one there; else on the loopback interface.
+std::string address_for_agents(const Options& options, const LauncherChoice& choice) {
+  if (!options.interface.empty()) return find_interface(options.interface).address;
+  if (choice.hosts.empty()) return "127.0.0.1";
+  return address_towards(host_address_of(choice.hosts.front()), wait_limit_s(options.timeout_s));
+}
+
+std::unique_ptr<AgentSource> agents_of(const Options& options, int most, LauncherChoice choice) {
+  const auto port_text = launch::environment_variable("MASTER_PORT").value_or("");
+  const int port = port_text.empty() ? kUsualPort : launch::parse_master_port(port_text);
+  const AgentGreeting greeting{options.device, std::filesystem::current_path().string()};
+  if (choice.launcher == kSsh) {
+    return agents_behind_shell(
+        std::move(choice.hosts),
+        options.remote_shell.empty() ? kSecureShell : options.remote_shell,
+        options.remote_program.empty() ? own_path() : options.remote_program, greeting, port);
+  }
+  if (!is_in_path(choice.launcher)) {
+    throw UnavailableError(
+        fmt::format("--launcher={}: there is no {} in PATH", choice.launcher, choice.launcher));
+  }
+  LauncherStart start{.most = most,
+                      .address = address_for_agents(options, choice),
+                      .program = own_path(),
+                      .greeting = greeting,
+                      .limit_s = wait_limit_s(options.timeout_s),
+                      .port = port};
+  if (options.all_gpus && !choice.hosts.empty()) start.most = count_slots(choice.hosts);
+  return agents_of_launcher({choice.launcher, std::move(choice.hosts), options.launcher_arguments,
+                             interface_for_mpirun(options)},
+                            std::move(start));
+}
+
+std::vector<const Options*> entries_of(const Options& options) {
+  std::vector<const Options*> all;
+  for (const Options& entry : options.runs) all.push_back(&entry);
+  if (all.empty()) all.push_back(&options);
+  return all;
+}
+
+}  // namespace
+
+int most_processes(const Options& options) {
+  int most = 1;
+  for (const RunCell& cell : plan_matrix(options)) {
+    if (strategy_traits(cell.strategy).one_process) continue;
+    most = std::max(most, cell.world_size + cell.servers);
+  }
+  return most;
+}
+
+std::unique_ptr<RunHosts> make_hosts(const Options& options, int most,
+                                     const std::optional<launch::RankEnvironment>& environment,
+                                     const std::vector<std::string>& arguments) {
+  if (environment && environment->world_size > 1) {
+    return std::make_unique<AgentHosts>(
+        agents_beside(*environment, options.interface, arguments, {options.device, ""},
+                      wait_limit_s(options.timeout_s)));
+  }
   LauncherChoice choice = choose_launcher(options);
   if (choice.launcher == kLocal) return nullptr;
-  if (!master_port.empty()) launch::parse_master_port(master_port);  // or it throws
-  if (choice.launcher != kSsh) {
-    if (!is_in_path(choice.launcher)) {
-      throw UnavailableError(
-          fmt::format("--launcher={}: there is no {} in PATH", choice.launcher, choice.launcher));
+  return std::make_unique<AgentHosts>(agents_of(options, most, std::move(choice)));
+}
+
+void fit_to_world(Options& options, const launch::RankEnvironment& environment) {
+  const int processes = environment.world_size;
+  const auto fit = [processes](Options& one) {
+    int servers = 0;
+    for (const RunCell& cell : plan_matrix(one)) servers = std::max(servers, cell.servers);
+    if (processes - servers < 1) {
+      throw ConfigError(fmt::format("{} processes cannot be {} servers and at least 1 worker",
+                                    processes, servers));
     }
-    return std::make_unique<CommandLauncher>(
-        LauncherCommand{choice.launcher, std::move(choice.hosts), options.launcher_arguments,
-                        interface_for_mpirun(options)},
-        own_path());
-  }
-  AgentStart start;
-  start.remote_shell = options.remote_shell.empty() ? kSecureShell : options.remote_shell;
-  start.program = options.remote_program.empty() ? own_path() : options.remote_program;
-  start.greeting = {options.device, std::filesystem::current_path().string()};
-  return std::make_unique<SshLauncher>(std::move(choice.hosts), std::move(start),
-                                       master_port.empty() ? kUsualPort : master_port);
+    // 1 is the default.
+    if (!one.all_gpus && one.gpus == std::vector<int>{1}) one.gpus = {processes - servers};
+    check_options(one);
+  };
+  fit(options);
+  for (Options& entry : options.runs) fit(entry);
+  const std::size_t runs =
+      plan_matrix(options).size() * static_cast<std::size_t>(options.repetitions);
+  const bool has_engine = std::ranges::any_of(entries_of(options), [](const Options* entry) {
+    return entry->backend == "mpi" || entry->backend == "shm+mpi";
+  });
+  if (!has_engine || (runs == 1 && !options.until_ci)) return;
+  throw ConfigError(fmt::format(
+      "--backend={}: MPI starts once in each process that {} started, which makes one run; use "
+      "--launcher=mpirun for several",
+      options.backend, environment.launcher));
 }
 
 void refuse_launchers(const Options& options, std::string_view why) {

@@ -132,13 +132,11 @@ struct GivenLayers {
   OptionSource given, variables, file;
   std::vector<RunEntry> entries;  // of the file
   std::string config_path;        // empty: there is no file
-  bool one_run = false;           // ParseContext::one_run
 };
 
 GivenLayers read_layers(const Flags& flags, const ParseContext& context) {
   GivenLayers layers{.given = flag_source(flags),
-                     .variables = variable_source(context.variables, flags.command),
-                     .one_run = context.one_run};
+                     .variables = variable_source(context.variables, flags.command)};
   // The highest layer that names a configuration file counts.
   const OptionSource::Given* given = layers.given.find("config");
   if (given == nullptr) given = layers.variables.find("config");
@@ -186,8 +184,7 @@ Options resolve(const GivenLayers& layers, Command command, const RunEntry* entr
   const bool chosen = std::ranges::any_of(
       order, [](const OptionSource* source) { return source->find("strategy") != nullptr; });
   const bool saves = !options.save_model.empty() || !options.checkpoint.empty();
-  if (command == Command::run && !chosen && (layers.one_run || saves))
-    options.strategies = {"single"};
+  if (command == Command::run && !chosen && saves) options.strategies = {"single"};
   options.emulate_link = link_text(options.emulate_link);
   settle_conditions(options, order);
   settle_data(options, order);

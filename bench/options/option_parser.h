@@ -27,8 +27,6 @@ struct ParseContext {
   std::vector<std::string> config_directories = {};  // searched for --config=NAME, in order
   // The commands with options of their own, which --help lists and messages name.
   std::vector<CommandSummary> commands = {};
-  // Whether a launcher started this process, whose world makes one run.
-  bool one_run = false;
 };
 
 // Throws ConfigError for an unknown option, key or variable (naming the nearest known one and where

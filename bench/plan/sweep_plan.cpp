@@ -358,54 +358,6 @@ std::string run_title(const RunCell& cell, const Options& options) {
   return title;
 }
 
-void refuse_lists(const Options& options) {
-  std::vector<std::string> refused = listed_options(options);
-  if (options.repetitions > 1) refused.emplace_back("--repetitions");
-  if (options.until_ci) refused.emplace_back("--until-ci");
-  if (!options.resume_path.empty()) refused.emplace_back("--resume");
-  if (refused.empty()) return;
-  throw ConfigError(fmt::format(
-      "{}: a world that torchrun, mpirun or srun started makes one run, so lists, "
-      "repetitions and resuming are not possible there; start ddpbench itself for a comparison",
-      fmt::join(refused, ", ")));
-}
-
-RunCell joined_cell(const Options& options, int processes, int devices) {
-  RunCell cell = plan_matrix(options).at(0);
-  const bool one_process = strategy_traits(cell.strategy).one_process;
-  if (one_process && processes != 1) {
-    throw ConfigError(fmt::format("--strategy={} is one process, but the launcher started {}",
-                                  cell.strategy, processes));
-  }
-  if (cell.devices_per_process > 1) {
-    throw ConfigError(fmt::format(
-        "--devices-per-process={}: in a world that torchrun, mpirun or srun started, each process "
-        "has one device; leave the option out, or start ddpbench itself",
-        cell.devices_per_process));
-  }
-  const int workers = processes - cell.servers;
-  if (workers < 1) {
-    throw ConfigError(fmt::format("{} processes cannot be {} servers and at least 1 worker",
-                                  processes, cell.servers));
-  }
-  const int asked = options.all_gpus ? devices : options.gpus.at(0);
-  // What the strategy uses depends on the number of devices.
-  Options sized = options;
-  sized.all_gpus = false;
-  sized.gpus = {one_process ? asked : workers};
-  cell = plan_matrix(sized).at(0);
-  // 1 is the default: then the launcher alone decides.
-  if (one_process || options.all_gpus || asked == 1 || asked == workers) return cell;
-  throw ConfigError(
-      fmt::format("--gpus={} (here or in the configuration), but the launcher started {} worker{}; "
-                  "give --gpus={}",
-                  asked, workers, workers == 1 ? "" : "s", workers));
-}
-
-int cpu_servers(const Options& options) {
-  return options.server_device == "cpu" ? plan_matrix(options).at(0).servers : 0;
-}
-
 std::string backend_device(const Options& options, int servers) {
   return servers > 0 && options.server_device == "cpu" ? "cpu" : options.device;
 }

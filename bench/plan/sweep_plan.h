@@ -102,16 +102,6 @@ std::vector<std::string> listed_options(const Options& options);
 // the entries of its runs differ in, and the repetition (from 1) when there may be several.
 std::string run_title(const RunCell& cell, const Options& options);
 
-// Throws ConfigError, naming the lists, when options ask for more than the one run of a world that
-// an external launcher started.
-void refuse_lists(const Options& options);
-
-// The run of a world of `processes` ranks that an external launcher started. Each process finds
-// `devices` devices. Throws ConfigError when strategy, --gpus or --servers need another world.
-RunCell joined_cell(const Options& options, int processes, int devices);
-
-// The number of processes that are servers on CPU devices, for workers of either kind.
-int cpu_servers(const Options& options);
 // The kind of device that the backend of a run with so many servers connects.
 std::string backend_device(const Options& options, int servers);
 

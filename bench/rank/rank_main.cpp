@@ -59,24 +59,18 @@ ThreadEnd end_of(int rank, launch::RankChannels& channels, const RunRank& run) {
   return end;
 }
 
-RankNetwork network_of(const launch::RankEnvironment& environment, const std::string& interface) {
-  if (environment.host.empty()) return {};
-  RankNetwork network{.ranks = environment.world_size};
-  if (!interface.empty()) network.interface = find_interface(interface).name;
-  return network;
-}
-
-// What a rank of several hosts has besides. The first of each host but rank 0's measures its clock.
-void join_hosts(const launch::RankEnvironment& environment, const std::string& interface,
-                RankInputs& inputs) {
-  inputs.host = environment.host;
-  inputs.address = interface.empty() ? address_towards(environment.master_address, kAddress_s)
-                                     : find_interface(interface).address;
-  if (environment.local_rank != 0 || environment.rank == 0) return;
-  inputs.read_clock = [store = inputs.store] { return bench::read_clock(*store); };
-}
-
 }  // namespace
+
+RankPlace place_of_rank(const launch::RankEnvironment& environment, const std::string& interface) {
+  RankPlace place;
+  place.network.ranks = environment.world_size;
+  place.network.on_one_host = environment.host.empty() && environment.world_size > 1;
+  if (environment.host.empty()) return place;
+  place.network.interface = interface.empty() ? "" : find_interface(interface).name;
+  place.address = interface.empty() ? address_towards(environment.master_address, kAddress_s)
+                                    : find_interface(interface).address;
+  return place;
+}
 
 ConnectRank rank_meeting(const launch::RankEnvironment& environment, int ranks, double timeout_s) {
   if (environment.world_size == 1) {
@@ -120,7 +114,8 @@ int run_training_process(const nlohmann::json& description,
   std::optional<InterpreterLock> interpreter;  // of all ranks
   if (job.options.emulate_gil_us > 0) interpreter.emplace(job.options.emulate_gil_us * 1e-6);
   const auto connect = rank_meeting(environment, ranks, wait_limit_s(job.options.timeout_s));
-  prepare_rank(job, environment.rank * ranks, network_of(environment, job.options.interface));
+  const RankPlace place = place_of_rank(environment, job.options.interface);
+  prepare_rank(job, environment.rank * ranks, place.network);
   const auto run = [&](int rank, launch::RankWriter& writer, bool& rank_left_behind) {
     const std::shared_ptr<comm::Store> store = connect();
     RankInputs inputs;
@@ -128,7 +123,12 @@ int run_training_process(const nlohmann::json& description,
     inputs.store = store.get();
     inputs.decoded = dataset.view().as<const std::byte>();
     inputs.interpreter = interpreter ? &*interpreter : nullptr;
-    if (!environment.host.empty()) join_hosts(environment, job.options.interface, inputs);
+    inputs.host = environment.host;
+    inputs.address = place.address;
+    // The first of each host but rank 0's measures its clock.
+    if (!inputs.host.empty() && environment.local_rank == 0 && rank != 0) {
+      inputs.read_clock = [store] { return bench::read_clock(*store); };
+    }
     if (reference && job.is_reference()) inputs.reference_out = &*reference;
     if (reference && !job.is_reference() && job.verify_steps() > 0) inputs.reference = &*reference;
     run_session(

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "parallel/comm/store/store.h"
+#include "parallel/comm_backends.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
 
@@ -36,6 +37,14 @@ int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs);
 // that is alone. Throws CommError. `environment` outlives it.
 using ConnectRank = std::function<std::shared_ptr<comm::Store>()>;
 ConnectRank rank_meeting(const launch::RankEnvironment& environment, int ranks, double timeout_s);
+
+// Where a rank is among those of a world that may be on several hosts.
+struct RankPlace {
+  RankNetwork network;
+  std::string address;  // of this host, at which the others reach it; empty: all are here
+};
+// `interface`: --interface. Throws ConfigError and CommError for what this host lacks.
+RankPlace place_of_rank(const launch::RankEnvironment& environment, const std::string& interface);
 
 // Runs `count` ranks of this process, from `first` on: one as the calling thread, which throws its
 // error, more on a thread each, which tell theirs. Returns the exit code of one that caused the

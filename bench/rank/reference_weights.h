@@ -74,7 +74,7 @@ class ReferenceWeights {
   // Both throw CommError for memory of another form.
   static ReferenceWeights adopt(int fd) { return ReferenceWeights(SharedMemory::adopt(fd)); }
   static ReferenceWeights open(const std::string& handle) {
-    return ReferenceWeights(SharedMemory::open(handle));
+    return ReferenceWeights(SharedMemory::open_to_share(handle));
   }
 
   int fd() const { return memory_.fd(); }
@@ -82,8 +82,6 @@ class ReferenceWeights {
   std::size_t bytes() const { return memory_.view().bytes; }
   // Takes its pages from this process until they are read again.
   void unload() const;
-  // All of it, to be copied to the memory of an equal extent on another host once it is complete.
-  std::span<std::byte> memory() const { return memory_.view().as<std::byte>(); }
 
   // Called by the reference process. `sizes`: of each tensor's gradient (GradientSizes).
   // `diverged`: why the other steps could not be stored.

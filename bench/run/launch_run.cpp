@@ -161,13 +161,6 @@ void Progress::show_decoding(std::int64_t done, std::int64_t of, const std::stri
   if (is_due(steady_s())) show(fmt::format("{} of {} images decoded into {}", done, of, path));
 }
 
-void Progress::show_waiting() {
-  const double now_s = steady_s();
-  if (!is_due(now_s)) return;
-  show(fmt::format("{}{}{}: for {}", numbered(), place_.runs > 1 ? ": " : "", job_.title,
-                   duration_words(now_s - begin_s_)));
-}
-
 void Progress::end() {
   if (style_ == Style::redraw) status_line_.clear();
 }
@@ -235,6 +228,25 @@ void note_memory_kill(const MemoryKills& before, launch::SuperviseResult& result
   if (!words.empty()) result.failure->error.message += "; " + words;
 }
 
+HostJob host_job(const TrainingJob& job, const HostReference& reference) {
+  HostJob all{.kind = kTrainingKind,
+              .description = to_json(job),
+              .plan = "",
+              .backend = job.backend,
+              .servers = job.is_reference() ? 0 : job.cell.servers,
+              .threads_per_device = job.options.threads_per_device,
+              .timeout_s = job.options.timeout_s,
+              .interface = job.options.interface,
+              .is_reference = job.is_reference(),
+              .reference = reference};
+  for (const RankPlan& rank : plan_strategy(strategy_config(job)).ranks) {
+    all.devices.push_back(rank.replicas);
+    const int number = static_cast<int>(all.devices.size()) - 1;
+    if (rank.replicas.empty()) all.devices.back() = {number};  // a server's
+  }
+  return all;
+}
+
 launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,
                                    Progress& progress, std::function<bool()> interrupted,
                                    RunHosts* hosts, const HostReference& reference) {
@@ -245,7 +257,7 @@ launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels&
   progress.begin(job);
   launch::SuperviseResult result;
   if (hosts != nullptr) {
-    result = hosts->run(job, reference, channels, supervise);
+    result = hosts->run(host_job(job, reference), channels, supervise);
   } else {
     std::vector<int> fds = {job.dataset_fd};
     if (job.reference_fd >= 0) fds.push_back(job.reference_fd);

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts one run in fresh processes: what they inherit, and how they are watched; here, on the
-// hosts of RunHosts, or by a RunLauncher.
+// Starts one run in fresh processes: what they inherit, and how they are watched; here, or by the
+// agents of RunHosts.
 #pragma once
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +20,6 @@
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"
-#include "reports/exports/trace.h"
 #include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
@@ -60,8 +59,6 @@ class Progress {
   void begin(const TrainingJob& job);
   void update(const launch::RankChannels& channels);
   void show_decoding(std::int64_t done, std::int64_t of, const std::string& path);
-  // In place of update() where nothing is known but that the run goes on.
-  void show_waiting();
   // Clears a redrawn line.
   void end();
 
@@ -103,68 +100,64 @@ launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json descr
 // the failure's message says so.
 void note_memory_kill(const MemoryKills& before, launch::SuperviseResult& result);
 
-// What became of a run.
-struct LaunchedRun {
-  bool interrupted = false;
-  std::optional<report::Run> run;          // as its ranks reported it
-  std::optional<report::Trace> trace;      // with --trace, where the ranks could send it
-  std::optional<report::ErrorInfo> error;  // why it failed, also where no rank could report
-  int exit_code = 0;                       // of the run; 0 unless it failed
-};
-
-// Where the ranks of a matrix's runs are in place of this machine: on other hosts, or where another
-// program starts them (bench/launchers/).
-class RunPlaces {
- public:
-  virtual ~RunPlaces() = default;
-
-  // Puts the devices of the hosts in place of this machine's.
-  virtual void find_devices(HostDevices& devices) const = 0;
-  // What --gpus=all stands for; nothing: as many as `devices` has.
-  virtual std::optional<int> slots() const = 0;
-  // Puts what is known of the hosts in place of this machine's.
-  virtual void describe(report::Environment& environment) const = 0;
-  // Resolves --backend for the hosts on which the ranks of `cell` will run; `options` are those of
-  // its run. Throws ConfigError or UnavailableError, naming the hosts, if it cannot connect them.
-  virtual std::string backend(const Options& options, const RunCell& cell) const = 0;
-};
-
-// Another program starts the ranks, and each run is a joined world (bench/joined/), whose ranks
-// report to it.
-class RunLauncher : public RunPlaces {
- public:
-  // Makes the run of `job`, whose settings are `options`, and returns when all its processes are
-  // gone. Calls `tick` about ten times a second. What fails is in the result. With
-  // options.dry_run the ranks end before their first step, and report nothing.
-  virtual LaunchedRun run(const TrainingJob& job, const Options& options,
-                          const std::function<void()>& tick) = 0;
-};
-
 // The reference that a run on hosts computes, or is verified against.
 struct HostReference {
   std::string key;  // reference_key(); empty: none
   ReferenceWeights::Extent extent = {};
 };
 
-// An agent on each host starts the ranks, which the supervisor watches as its own children.
-class RunHosts : public RunPlaces {
+// What the processes of a run on hosts do, each with one rank.
+struct HostJob {
+  std::string kind;            // as for launch_job(), and the next
+  nlohmann::json description;  // its devices' cores and GPUs are each host's own
+  std::string plan;            // the JSON pointer of its DevicePlan in `description`
+  std::string backend;
+  std::vector<std::vector<int>> devices;  // [rank] those of the plan that it has; a server: its own
+  int servers = 0;                        // of the ranks, the last
+  int threads_per_device = 1;
+  double timeout_s = 0;
+  std::string interface;          // --interface
+  bool is_reference = false;      // each host computes it, by a rank that is alone
+  HostReference reference = {};
+};
+HostJob host_job(const TrainingJob& job, const HostReference& reference = {});
+
+// Where the ranks of a matrix's runs are in place of this machine: agents (bench/launchers/) start
+// them, and the supervisor watches them as its own children.
+class RunHosts {
  public:
+  virtual ~RunHosts() = default;
+
+  // Puts the devices of the hosts in place of this machine's.
+  virtual void find_devices(HostDevices& devices) const = 0;
+  // How many ranks the hosts have room for: what --gpus=all stands for.
+  virtual int slots() const = 0;
+  // Puts what is known of the hosts in place of this machine's.
+  virtual void describe(report::Environment& environment) const = 0;
+  // Resolves --backend for the hosts on which `processes` with `devices` of one kind (cpu | cuda)
+  // will run, the first of which has `first_devices`. Throws ConfigError or UnavailableError,
+  // naming the hosts, if it cannot connect them.
+  virtual std::string backend(const std::string& wanted, const std::string& device, int workers,
+                              int servers, int first_devices) const = 0;
   // Has every host decode the data set of `options`, and returns what it is. Throws what a host
   // says that cannot, and ConfigError where hosts have different files.
   virtual data::DatasetInfo share_inputs(const Options& options) = 0;
+  // Makes sure that the hosts of `job` can start it: some are started anew.
+  virtual void prepare(const HostJob& job) = 0;
   // Starts the ranks of `job`, which write into `channels`, and returns when all are gone. A
-  // reference is computed on every host, by a rank of `channels` each.
-  virtual launch::SuperviseResult run(const TrainingJob& job, const HostReference& reference,
-                                      launch::RankChannels& channels,
+  // reference is computed on every host, by a rank of `channels` each. REQUIRES: prepare(job).
+  virtual launch::SuperviseResult run(const HostJob& job, launch::RankChannels& channels,
                                       const launch::SuperviseOptions& supervise) = 0;
   // How many ranks a reference has.
   virtual int count() const = 0;
   // Whether the devices of a machine have more threads than cores.
-  virtual bool oversubscribes(const TrainingJob& job) const = 0;
+  virtual bool oversubscribes(const HostJob& job) const = 0;
   // Of the host of rank 0.
   virtual report::MachineSnapshot snapshot() = 0;
-  // Whether no host was lost since the last run: its agent would be another one.
-  virtual bool all_there() = 0;
+  // Whether the hosts still have the reference that they computed last.
+  virtual bool has_reference() = 0;
+  // On how many hosts the first `ranks` are.
+  virtual int hosts_of(int ranks) const = 0;
 };
 
 // Runs `job` and returns when all its processes are gone: here, where they inherit its dataset_fd

@@ -129,12 +129,10 @@ Figure PeakRates::of(const TrainingJob& job) {
   return Figure::of(*known->second.value / job.cell.world_size);
 }
 
-RunExecutor::RunExecutor(const Options& options, const HostDevices& host, RunPlaces* places)
+RunExecutor::RunExecutor(const Options& options, const HostDevices& host, RunHosts* hosts)
     : options_(options),
       host_(host),
-      places_(places),
-      launcher_(dynamic_cast<RunLauncher*>(places)),
-      hosts_(dynamic_cast<RunHosts*>(places)),
+      hosts_(hosts),
       model_(nn::load_model_file(find_model(options.model), options.crop)),
       network_(network_of(model_, find_model(options.model))),
       source_(open_data(options, model_)),
@@ -147,16 +145,23 @@ RunExecutor::RunExecutor(const Options& options, const HostDevices& host, RunPla
 
 TrainingJob RunExecutor::plan(const RunCell& cell) const {
   Options options = entry_options(options_, cell);
-  if (places_ != nullptr) options.backend = places_->backend(options, cell);
+  if (hosts_ != nullptr) {
+    const bool alone = strategy_traits(cell.strategy).one_process;
+    options.backend =
+        hosts_->backend(options.backend, backend_device(options, cell.servers),
+                        alone ? 1 : cell.world_size, alone ? 0 : cell.servers,
+                        alone ? cell.world_size : 1);
+  }
   TrainingJob job = make_training_job(options, cell, dataset_info_, network_, host_);
   job.title = run_title(cell, options_);
-  if (hosts_ != nullptr && job.gpus.empty()) job.oversubscribed = hosts_->oversubscribes(job);
-  if (launcher_ == nullptr) job.resumed = resumed_position(job, model_);  // else on the hosts
+  if (hosts_ != nullptr && job.gpus.empty())
+    job.oversubscribed = hosts_->oversubscribes(host_job(job));
+  job.resumed = resumed_position(job, model_);
   return job;
 }
 
 void RunExecutor::decode() {
-  if (places_ != nullptr) return;
+  if (hosts_ != nullptr) return;
   FileDescriptor images = source_->open_decoded([&](auto done, auto of, const std::string& path) {
     if (interrupt_requested()) throw Interrupted();
     progress_.show_decoding(done, of, path);
@@ -178,7 +183,7 @@ report::Run RunExecutor::run(const RunCell& cell) {
   const double begin_s = steady_s();
   report::Run run;
   try {
-    run = launcher_ != nullptr ? run_launched(job) : run_job(job);
+    run = run_job(job);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     run = planned_run(job);
@@ -210,11 +215,6 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
   const double begin_s = steady_s();
   double expected = 0;
   try {
-    if (launcher_ != nullptr) {
-      const LaunchedRun made = launch(job);
-      if (made.error) note_failure(job.title, made.exit_code, made.error->message);
-      return made.interrupted ? std::nullopt : std::optional(0.0);
-    }
     const auto [known, is_timed] =
         rehearsed_step_s_.try_emplace({cell.entry, job.per_device_batch * cell.accumulation_steps});
     if (is_timed) job.rehearsed_steps = kCycles * cycle_steps(job);
@@ -223,6 +223,7 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
       jobs.insert(jobs.begin(), reference_job(job));
     }
     for (const TrainingJob& one : jobs) {
+      if (hosts_ != nullptr) hosts_->prepare(host_job(one));
       launch::RankChannels channels = channels_for(one);
       const launch::SuperviseResult result =
           launch_run(one, channels, progress_, interrupt_requested, hosts_);
@@ -242,31 +243,6 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
   return expected;
 }
 
-LaunchedRun RunExecutor::launch(const TrainingJob& job) {
-  progress_.begin(job);
-  LaunchedRun made =
-      launcher_->run(job, cell_options(options_, job.cell), [this] { progress_.show_waiting(); });
-  progress_.end();
-  return made;
-}
-
-// What the ranks have reported, with what the supervisor alone knows.
-report::Run RunExecutor::run_launched(const TrainingJob& job) {
-  LaunchedRun made = launch(job);
-  if (made.trace) add_trace(job, std::move(*made.trace));
-  report::Run run = made.run ? *made.run : planned_run(job);
-  run.repetition = job.cell.repetition;
-  if (made.interrupted) {
-    run.status = report::Status::interrupted;
-    run.error.reset();
-  } else if (made.error) {
-    if (run.status != report::Status::diverged) run.status = report::Status::failed;
-    run.error = made.error;
-    note_failure(job.title, made.exit_code, made.error->message);
-  }
-  return run;
-}
-
 void RunExecutor::add_trace(const TrainingJob& job, report::Trace run) {
   add_run(trace_, job, std::move(run));
   ++traced_runs_;
@@ -278,6 +254,7 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   std::optional<launch::RunFailure> failure;
   HostReference on_hosts;
   if (hosts_ != nullptr) {
+    hosts_->prepare(host_job(job));
     on_hosts = reference_on_hosts(job, failure);
     if (!on_hosts.key.empty()) job.reference_fd = 0;  // there is one; each host has its own
   } else {
@@ -339,7 +316,7 @@ HostReference RunExecutor::reference_on_hosts(const TrainingJob& job,
                                               std::optional<launch::RunFailure>& failure) {
   if (!needs_reference(job)) return {};
   const HostReference wanted{reference_key(job), ReferenceWeights::extent_of(job, model_)};
-  if (reference_on_hosts_ == wanted.key && hosts_->all_there()) return wanted;
+  if (reference_on_hosts_ == wanted.key && hosts_->has_reference()) return wanted;
   reference_on_hosts_.clear();
   const auto result = compute(reference_job(job), wanted);
   if (result.failure) failure = result.failure;

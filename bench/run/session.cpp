@@ -25,27 +25,26 @@
 namespace ddpbench::bench {
 namespace {
 
-// The devices of the machine, or of `places`.
-HostDevices devices_for(const std::string& device, const RunPlaces* places) {
+// The devices of the machine, or of `hosts`.
+HostDevices devices_for(const std::string& device, const RunHosts* hosts) {
   HostDevices devices = find_devices(device);
-  if (places != nullptr) places->find_devices(devices);
+  if (hosts != nullptr) hosts->find_devices(devices);
   return devices;
 }
 
 }  // namespace
 
-std::string resolve_devices(Options& options, const HostDevices& host, const RunPlaces* places) {
+std::string resolve_devices(Options& options, const HostDevices& host, const RunHosts* hosts) {
   const DeviceChoice choice = choose_device(options, host);
   if (options.all_gpus) {
-    const auto slots = places != nullptr ? places->slots() : std::nullopt;
-    options.gpus = {slots ? *slots : device_count(host, choice.device)};
+    options.gpus = {hosts != nullptr ? hosts->slots() : device_count(host, choice.device)};
     check_options(options);
   }
   options.device = choice.device;
   options.server_device = choice.server_device;
   options.precision = choice.precision;
-  // Between which hosts a run's ranks are decides theirs (RunPlaces::backend).
-  if (options.device == "cpu" && places == nullptr) {
+  // Between which hosts a run's ranks are decides theirs (RunHosts::backend).
+  if (options.device == "cpu" && hosts == nullptr) {
     options.backend = choose_backend(options.backend, "cpu", false);
   }
   return choice.note;
@@ -57,10 +56,10 @@ std::optional<double> step_time(const report::Run* run) {
 }
 
 Session::Session(Options options, std::vector<std::string> arguments,
-                 std::unique_ptr<RunPlaces> places)
+                 std::unique_ptr<RunHosts> hosts)
     : options_(std::move(options)),
-      places_(std::move(places)),
-      host_(devices_for(options_.device, places_.get())) {
+      hosts_(std::move(hosts)),
+      host_(devices_for(options_.device, hosts_.get())) {
   resolve_options();
   std::optional<report::Report> earlier;
   if (!options_.resume_path.empty()) {
@@ -69,25 +68,25 @@ Session::Session(Options options, std::vector<std::string> arguments,
   }
   file_ = ReportOutput(options_);
   catch_interrupts();  // what is planned and decoded from here on ends in a report
-  executor_.emplace(options_, host_, places_.get());
-  const std::string weights_note = places_ ? checkpoint_note(options_, model())  // on the hosts
+  executor_.emplace(options_, host_, hosts_.get());
+  const std::string weights_note = hosts_ ? checkpoint_note(options_, model())  // on the hosts
                                            : check_checkpoint(options_, model());
   cells_ = plan_matrix(options_);
   if (!options_.runs.empty()) drop_equal_cells();
   std::vector<TrainingJob> planned;  // every cell, before the first run is started
   for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
   for (const TrainingJob& job : planned) {
-    if (!places_) refuse_crowd(job, host_);
+    if (!hosts_) refuse_crowd(job, host_);
     if (needs_reference(job)) ReferenceWeights::extent_of(job, model());  // or it throws
   }
-  if (!places_ && options_.backend == "auto") {
+  if (!hosts_ && options_.backend == "auto") {
     std::vector<std::string> backends;
     for (const TrainingJob& job : planned) backends.push_back(job.backend);
     options_.backend = common_backend(backends);
   }
   report_ = begin_report(options_, std::move(arguments));
-  if (options_.device == "cuda" && !places_) add_gpus(report_.environment, host_);
-  if (places_) places_->describe(report_.environment);
+  if (options_.device == "cuda" && !hosts_) add_gpus(report_.environment, host_);
+  if (hosts_) hosts_->describe(report_.environment);
   if (earlier) adopt(std::move(*earlier));
   notes_.push_back(data_note(executor_->dataset(), options_));
   notes_.push_back(weights_note);
@@ -104,10 +103,10 @@ Session::Session(Options options, std::vector<std::string> arguments,
 void Session::resolve_options() {
   const nn::ModelSpec model = nn::load_model_file(find_model(options_.model), options_.crop);
   for (Options& entry : options_.runs) {
-    resolve_devices(entry, host_, places_.get());
+    resolve_devices(entry, host_, hosts_.get());
     resolve_dataset(entry, model);
   }
-  notes_.push_back(resolve_devices(options_, host_, places_.get()));
+  notes_.push_back(resolve_devices(options_, host_, hosts_.get()));
   check_saving(options_);  // what depends on the number of devices is known only now
   notes_.push_back(resolve_dataset(options_, model));
 }
@@ -151,10 +150,8 @@ int Session::rehearse(std::size_t runs) {
   }
   if (!executor_->exit_codes().empty()) return executor_->exit_codes().front();
   const double all_s = expected_s * static_cast<double>(runs) / static_cast<double>(cells_.size());
-  const bool is_timed = dynamic_cast<const RunLauncher*>(places_.get()) == nullptr;
-  const std::string time = is_timed ? fmt::format(", about {}", duration_words(all_s)) : "";
-  say("{} checked: all can start.\n{}{}{}; report: {}\n", counted(cells_.size(), "run"),
-      options_.until_ci ? "at least " : "", counted(runs, "run"), time,
+  say("{} checked: all can start.\n{}{}, about {}; report: {}\n", counted(cells_.size(), "run"),
+      options_.until_ci ? "at least " : "", counted(runs, "run"), duration_words(all_s),
       options_.json_path.empty() ? "ddpbench-<UTC time>.json" : file_.place());
   return 0;
 }

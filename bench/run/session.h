@@ -54,8 +54,8 @@ class RunExecutor {
  public:
   // `options`: resolved (device, backend, number of devices); they outlive the executor. Finds
   // network and data set. Throws ConfigError when they are missing or do not fit each other.
-  // `places`, if not null, have the ranks, and outlive the executor.
-  RunExecutor(const Options& options, const HostDevices& host, RunPlaces* places = nullptr);
+  // `hosts`, if not null, have the ranks, and outlive the executor.
+  RunExecutor(const Options& options, const HostDevices& host, RunHosts* hosts = nullptr);
 
   const data::DatasetInfo& dataset() const { return dataset_info_; }
   const nn::ModelSpec& model() const { return model_; }
@@ -81,8 +81,6 @@ class RunExecutor {
 
  private:
   report::Run run_job(TrainingJob& job);
-  report::Run run_launched(const TrainingJob& job);
-  LaunchedRun launch(const TrainingJob& job);
   void add_trace(const TrainingJob& job, report::Trace run);
   void note_failure(const std::string& title, int exit_code, const std::string& message);
   void note_failure(const std::string& title, const launch::RunFailure& failure);
@@ -98,9 +96,7 @@ class RunExecutor {
 
   const Options& options_;
   const HostDevices& host_;
-  RunPlaces* places_;      // null: this process starts the ranks
-  RunLauncher* launcher_;  // null: another program does not
-  RunHosts* hosts_;        // null: agents on hosts do not
+  RunHosts* hosts_;  // null: this process starts the ranks
   nn::ModelSpec model_;
   Network network_;
   std::unique_ptr<data::DatasetSource> source_;
@@ -121,17 +117,17 @@ class RunExecutor {
 // The median step time of a run that ended well; nothing for others and for null.
 std::optional<double> step_time(const report::Run* run);
 
-// Resolves --device, --gpus=all and what depends on them for the devices of `host`, or of `places`
+// Resolves --device, --gpus=all and what depends on them for the devices of `host`, or of `hosts`
 // if not null. Returns why --device=auto was resolved so.
 std::string resolve_devices(Options& options, const HostDevices& host,
-                            const RunPlaces* places = nullptr);
+                            const RunHosts* hosts = nullptr);
 
 class Session {
  public:
   // Throws ConfigError or UnavailableError for what cannot work, before anything is started.
-  // `places`: where the ranks are; null: they are processes of this one.
+  // `hosts`: where the ranks are; null: they are processes of this one.
   Session(Options options, std::vector<std::string> arguments,
-          std::unique_ptr<RunPlaces> places = nullptr);
+          std::unique_ptr<RunHosts> hosts = nullptr);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -165,7 +161,7 @@ class Session {
   void save_partial();
 
   Options options_;
-  std::unique_ptr<RunPlaces> places_;
+  std::unique_ptr<RunHosts> hosts_;
   HostDevices host_;
   std::vector<std::string> notes_;  // to be said before the first run; some are empty
   ReportOutput file_;

@@ -116,20 +116,26 @@ SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes,
   return SharedMemory(view, std::move(fd));
 }
 
-SharedMemory SharedMemory::open(const std::string& handle) { return open(handle, kSizeSeals); }
-
-SharedMemory SharedMemory::open_sealed(const std::string& handle) {
-  return open(handle, kSizeSeals | F_SEAL_WRITE);
+SharedMemory SharedMemory::open(const std::string& handle) {
+  return open(handle, kSizeSeals, false);
 }
 
-SharedMemory SharedMemory::open(const std::string& handle, int seals) {
+SharedMemory SharedMemory::open_to_share(const std::string& handle) {
+  return open(handle, kSizeSeals, true);
+}
+
+SharedMemory SharedMemory::open_sealed(const std::string& handle) {
+  return open(handle, kSizeSeals | F_SEAL_WRITE, true);
+}
+
+SharedMemory SharedMemory::open(const std::string& handle, int seals, bool is_shared) {
   const std::optional<Handle> parsed = parse_handle(handle);
   if (!parsed) {
     throw CommError(
         fmt::format("'{}' is no shared memory handle; expected memfd:<pid>:<fd>:<bytes>", handle));
   }
   const std::string path = fmt::format("/proc/{}/fd/{}", parsed->pid, parsed->fd);
-  const FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (fd.get() < 0) {
     throw CommError(
         fmt::format("cannot open shared memory {} through {}: {}; its process must live "
@@ -148,7 +154,7 @@ SharedMemory SharedMemory::open(const std::string& handle, int seals) {
     throw CommError(fmt::format("the shared memory {} is not used: {}", handle, refused));
   }
   const BufferView view = map_shared<CommError>(parsed->bytes, fd.get(), "shared memory " + handle);
-  return SharedMemory(view, FileDescriptor());
+  return SharedMemory(view, is_shared ? std::move(fd) : FileDescriptor());
 }
 
 SharedMemory SharedMemory::adopt(int fd) {

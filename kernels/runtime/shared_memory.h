@@ -26,6 +26,8 @@ class SharedMemory {
   // process is gone or in another PID namespace, the memory belongs to another user or could be
   // shrunk, or the handle is malformed.
   static SharedMemory open(const std::string& handle);
+  // The same, with a descriptor to be handed on to other processes.
+  static SharedMemory open_to_share(const std::string& handle);
   // The same for memory that its maker has sealed: what is read from it cannot change any more.
   // Throws CommError where a process can still write to it.
   static SharedMemory open_sealed(const std::string& handle);
@@ -48,7 +50,7 @@ class SharedMemory {
   explicit operator bool() const noexcept { return view_.data != nullptr; }
 
  private:
-  static SharedMemory open(const std::string& handle, int seals);
+  static SharedMemory open(const std::string& handle, int seals, bool is_shared);
   SharedMemory(BufferView view, FileDescriptor fd) : view_(view), fd_(std::move(fd)) {}
   BufferView view_;
   FileDescriptor fd_;

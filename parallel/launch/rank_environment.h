@@ -39,7 +39,7 @@ struct RankEnvironment {
   bool agent_store = false;
   std::string launcher;  // "ddpbench", "torchrun", "mpirun", "srun", "environment"
   // DDPBENCH_JOB_SECRET. Empty: rank 0 makes one and hands it to the ranks of its host
-  // (bench/joined/secret_file.h).
+  // (bench/launchers/secret_file.h).
   std::string secret;
   // What tells this job from others of the user: launcher, the launcher's name for the job, port,
   // number of the restart. The same on all ranks. No secret.

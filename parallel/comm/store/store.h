@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "base/file.h"
 #include "base/math.h"
 
 namespace ddpbench::comm {
@@ -72,6 +73,9 @@ struct TcpStoreOptions {
   double timeout_s = 30;
   // Server: what it tells about itself to those who have the secret ("host a, process 12").
   std::string owner;
+  // Server: takes the sockets of open_store_stream(), on the server's thread; empty: they are
+  // refused.
+  std::function<void(FileDescriptor socket)> streams;
   // Client: called about twenty times a second while it waits, on the waiting thread; may be empty.
   // What it throws ends the call.
   std::function<void()> check;
@@ -91,6 +95,11 @@ std::unique_ptr<TcpStoreServer> make_tcp_store_server(const TcpStoreOptions& opt
 // a CommError. All its connections are to the same server: a later one on the same port is not
 // taken for it.
 std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options);
+
+// Connects in the same way, and returns a connection with what `streams` of the server takes: each
+// side has proved to the other that it has the secret, and may now say what it likes. It does not
+// block. Throws as connect_tcp_store() does.
+FileDescriptor open_store_stream(const TcpStoreOptions& options);
 
 // The key/value map behind every store. Not thread-safe: its owner locks.
 class StoreMap {

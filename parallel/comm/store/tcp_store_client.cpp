@@ -102,6 +102,8 @@ class Connection {
     }
   }
 
+  FileDescriptor take_socket() { return std::move(socket_); }
+
   std::string receive_exactly(std::size_t bytes, Deadline deadline) {
     std::string text;
     while (text.size() < bytes) text += receive_some(bytes - text.size(), deadline);
@@ -218,6 +220,18 @@ class Client : public Store {
   }
 
   std::int64_t clock_ns() override { return call_for_integer({Request::clock, "clock", ""}); }
+
+  // What comes behind the reply is no more the store's.
+  FileDescriptor open_stream() {
+    const Deadline deadline = deadline_after(options_.timeout_s);
+    const std::unique_ptr<Connection> connection = take_connection(deadline);
+    connection->send(encode({Request::stream, "stream", ""}), deadline);
+    const std::string accepted = frame(std::string(1, static_cast<char>(Reply::ok)));
+    if (connection->receive_exactly(accepted.size(), deadline) != accepted) {
+      throw CommError(fmt::format("store server at {}:{} takes no streams", options_.host, port_));
+    }
+    return connection->take_socket();
+  }
 
   // The will is that of a connection, which is kept until this object's end.
   void leave_will(const std::string& feed, const std::string& words) override {
@@ -349,12 +363,24 @@ std::optional<std::string> store_owner(const TcpStoreOptions& options, int port,
   return reception.answer == Answer::ours ? std::optional(reception.owner) : std::nullopt;
 }
 
-std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options) {
+namespace {
+
+std::shared_ptr<Client> connect(const TcpStoreOptions& options) {
   ensure(!options.secret.empty() && options.secret.size() <= kMaxSecretBytes,
          "a store's secret has 1 to {} bytes, not {}", kMaxSecretBytes, options.secret.size());
   ensure(options.port > 0 && options.tries >= 1, "store client: port {}, {} tries", options.port,
          options.tries);
   return std::make_shared<Client>(options);
+}
+
+}  // namespace
+
+std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options) {
+  return connect(options);
+}
+
+FileDescriptor open_store_stream(const TcpStoreOptions& options) {
+  return connect(options)->open_stream();
 }
 
 // Looking a name up can take longer than DeadlineClock::kSuspended, so this limit is not a
@@ -424,6 +450,7 @@ std::optional<StoreRequest> decode_request(std::string_view payload) {
       return request.argument.size() <= kMaxValueBytes ? std::optional(request) : std::nullopt;
     case Request::get:
     case Request::clock:
+    case Request::stream:
       return request.argument.empty() ? std::optional(request) : std::nullopt;
     case Request::add:
       return request.argument.size() == 8 ? std::optional(request) : std::nullopt;

@@ -39,8 +39,16 @@ inline constexpr std::size_t kMaxWillBytes = 4096;
 inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 16;
 
 // will: key and argument as Store::leave_will() has them, for the connection on which it comes.
-// clock: any key, no argument.
-enum class Request : char { set = 's', get = 'g', add = 'a', will = 'w', clock = 'c' };
+// clock: any key, no argument. stream: the same; behind the reply the connection is no more the
+// store's (TcpStoreOptions::streams).
+enum class Request : char {
+  set = 's',
+  get = 'g',
+  add = 'a',
+  will = 'w',
+  clock = 'c',
+  stream = 't'
+};
 enum class Reply : char { ok = 'o', refused = 'r', failed = 'f' };
 
 struct StoreRequest {

@@ -50,6 +50,7 @@ struct ServedConnection {
   std::string nonce;
   bool proven = false;      // that it has the secret
   bool closing = false;     // close as soon as the output is sent
+  bool leaving = false;     // the same, but hand the socket on
   std::string pending_get;  // key that it waits for; empty: none
   std::string feed, will;   // what is appended to which feed at its end; no feed: nothing
   Clock::time_point handshake_until;
@@ -116,6 +117,7 @@ class Server : public TcpStoreServer {
   explicit Server(const TcpStoreOptions& options)
       : secret_(options.secret),
         welcome_(random_hex(kIdentityBytes / 2) + options.owner),
+        streams_(options.streams),
         listener_(listen_on_free_port(options)),
         stop_(::eventfd(0, EFD_CLOEXEC)),
         port_(port_of(listener_.get())) {
@@ -214,7 +216,10 @@ class Server : public TcpStoreServer {
         return false;  // a frame over the limit
       }
     }
-    return send_output(c) && !(c.closing && c.output.empty());
+    if (!send_output(c)) return false;
+    if (!c.output.empty()) return true;
+    if (c.leaving) streams_(std::move(c.socket));
+    return !c.closing && !c.leaving;
   }
 
   static bool receive(ServedConnection& c) {
@@ -234,7 +239,7 @@ class Server : public TcpStoreServer {
   }
 
   void handle_frames(ServedConnection& c) {
-    while (!c.closing) {
+    while (!c.closing && !c.leaving) {
       const auto payload = c.input.next(c.proven ? kMaxFrameBytes : kNonceBytes + kProofBytes);
       if (!payload) return;
       if (!c.proven) {
@@ -277,6 +282,9 @@ class Server : public TcpStoreServer {
         return reply(c, Reply::ok, "");
       case Request::clock:
         return reply(c, Reply::ok, encode_integer(own_clock_ns()));
+      case Request::stream:
+        c.leaving = static_cast<bool>(streams_);
+        return reply(c, c.leaving ? Reply::ok : Reply::failed, "");
     }
   }
 
@@ -316,6 +324,7 @@ class Server : public TcpStoreServer {
 
   const std::string secret_;
   const std::string welcome_;  // our identity, and what we tell about ourselves
+  const std::function<void(FileDescriptor)> streams_;
   FileDescriptor listener_;
   FileDescriptor stop_;
   const int port_;

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/launchers/host_world.h"
+#include "bench/launchers/host_run.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 
@@ -13,104 +12,15 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "bench/host/build_info.h"
 #include "bench/host/terminal.h"
-#include "parallel/launch/guilty_rank.h"
-#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 namespace {
 
 // An agent says something every second. A host that is silent for less may be busy.
 constexpr double kLeastSilence_s = 10;
-constexpr std::size_t kKeptErrors = 5;
-constexpr int kLookMs = 50;
-
-// How a remote shell has ended that was not asked to. `answered`: the program behind it had spoken.
-std::string end_words(const launch::ChildExit& exit, bool answered) {
-  if (exit.signal != 0) return "ended by " + launch::signal_name(exit.signal);
-  return fmt::format("ended with exit code {}{}", exit.code,
-                     answered ? ""
-                              : " and nothing there answered as ddpbench does (--remote-shell and "
-                                "--remote-program=PATH name others)");
-}
 
 }  // namespace
-
-HostLink::HostLink(std::string host, const AgentStart& start)
-    : host_(std::move(host)), remote_shell_(start.remote_shell), heard_s_(steady_s()) {
-  launch::PipedProcess::Spec spec;
-  spec.executable = "/bin/sh";
-  spec.arguments = launch::shell_arguments(
-      start.remote_shell, {host_, launch::remote_command(start.program, kAgentWord)});
-  spec.environment = launch::child_variables(1, {});
-  spec.has_input = true;
-  shell_ = std::make_unique<launch::PipedProcess>(spec);
-  send(start.greeting);
-}
-
-void HostLink::look(double now_s) {
-  if (!shell_) return;
-  const bool ended = shell_->look();
-  for (const std::string& line : shell_->take_output()) {
-    heard_s_ = now_s;
-    hear(line, now_s);
-    if (!shell_) return;  // given up for what it said
-  }
-  for (const std::string& line : shell_->take_errors()) {
-    if (view_) say_error("[{}] {}\n", host_, printable(line));
-    last_errors_.push_back(printable(line));
-    if (last_errors_.size() > kKeptErrors) last_errors_.pop_front();
-  }
-  if (ended) end();
-}
-
-// Lines that are no messages are those of a login shell that greets.
-void HostLink::hear(const std::string& line, double now_s) {
-  std::optional<AgentWord> word = read_word(line);
-  if (!word) return;
-  if (const auto* const heartbeat = std::get_if<AgentHeartbeat>(&*word)) {
-    const double ahead_s = heartbeat->clock_s - now_s;
-    clock_ahead_s_ = std::max(clock_ahead_s_.value_or(ahead_s), ahead_s);
-  }
-  auto* const view = std::get_if<HostView>(&*word);
-  if (view == nullptr) {
-    words_.push_back(std::move(*word));
-    return;
-  }
-  if (view->version != version_text()) {
-    constexpr std::string_view kBlanks = " \n";
-    return give_up(fmt::format(
-        "host {}: the program there is another version: {} there, {} here; install the same on all "
-        "hosts, or name it with --remote-program",
-        host_, printable(std::string(trimmed(view->version, kBlanks))),
-        trimmed(version_text(), kBlanks)));
-  }
-  if (!view->note.empty()) say_error("[{}] {}\n", host_, printable(view->note));
-  view_ = std::move(*view);
-}
-
-// The remote shell has ended without having been asked to.
-void HostLink::end() {
-  const std::string said =
-      last_errors_.empty() ? "" : fmt::format(": {}", fmt::join(last_errors_, "; "));
-  lost_ = fmt::format("host {}: {}; `{} {}` {}{}", host_,
-                      view_ ? "the connection is gone" : "it cannot be used", remote_shell_, host_,
-                      end_words(shell_->how_ended(), view_.has_value()), said);
-  shell_.reset();
-}
-
-std::optional<AgentWord> HostLink::next() {
-  if (words_.empty()) return std::nullopt;
-  AgentWord word = std::move(words_.front());
-  words_.pop_front();
-  return word;
-}
-
-void HostLink::give_up(const std::string& why) {
-  lost_ = why;
-  shell_.reset();
-}
 
 // A process of a HostRun.
 class HostChild final : public launch::Child {
@@ -127,9 +37,9 @@ class HostChild final : public launch::Child {
     for (const double until_s = steady_s() + kLongestEnd_s; block && alive(); run_.look()) {
       std::vector<pollfd> watched;
       watch(watched);
-      ::poll(watched.data(), watched.size(), kLookMs);
+      ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
       if (steady_s() < until_s) continue;
-      state().link->give_up(fmt::format("host {}: it does not answer", state().link->host()));
+      state().link->give_up(fmt::format("{}: it does not answer", state().link->words()));
     }
     return state().exit;
   }
@@ -196,7 +106,7 @@ void HostRun::hear(HostLink& link, const AgentWord& word) {
       try {
         launch::apply_mirrored(records->bytes, channels_.area(static_cast<int>(rank)));
       } catch (const CommError& error) {
-        link.give_up(fmt::format("host {}: {}", link.host(), error.what()));
+        link.give_up(fmt::format("{}: {}", link.words(), error.what()));
       }
     } else if (const auto* const line = std::get_if<RankLine>(&word)) {
       if (!is_of_it(line->rank)) continue;
@@ -207,7 +117,7 @@ void HostRun::hear(HostLink& link, const AgentWord& word) {
       state.note = end->note;
     } else if (const auto* const refusal = std::get_if<RankRefusal>(&word)) {
       if (!is_of_it(refusal->rank)) continue;
-      lose(state, fmt::format("host {}: rank {} cannot be started: {}", link.host(), rank,
+      lose(state, fmt::format("{}: rank {} cannot be started: {}", link.words(), rank,
                               printable(refusal->why)));
     }
   }
@@ -218,8 +128,8 @@ void HostRun::miss_silent_hosts(double now_s) {
   const double limit_s = std::max(timeout_s_, kLeastSilence_s);
   for (HostLink* const link : links_) {
     if (!link->lost().empty() || now_s - link->heard_s() < limit_s) continue;
-    link->give_up(fmt::format("host {}: nothing was heard of it for {:.3g} s (--timeout)",
-                              link->host(), limit_s));
+    link->give_up(fmt::format("{}: nothing was heard of it for {:.3g} s (--timeout)",
+                              link->words(), limit_s));
   }
 }
 

@@ -1,22 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// JoinedHosts: which ranks of a joined world are on which host. Processes that can map each other's
+// RankHosts: which ranks of a world are on which host. Processes that can map each other's
 // memory are on one host. Containers of one machine that cannot are on hosts of their own.
 #pragma once
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "bench/plan/run_plan.h"
-#include "parallel/comm/comm_module.h"
-#include "parallel/launch/rank_environment.h"
-#include "reports/data/report.h"
+#include "kernels/runtime/cuda_device.h"
 
 namespace ddpbench::bench {
 
-class JoinedHosts {
+class RankHosts {
  public:
   struct Member {
     std::string host;                     // its name
@@ -24,9 +22,9 @@ class JoinedHosts {
     std::string congestion_control = "";  // tcp_congestion_control() there
   };
 
-  JoinedHosts() = default;
+  RankHosts() = default;
   // `members`: [rank]. Hosts are numbered by their lowest ranks.
-  explicit JoinedHosts(const std::vector<Member>& members);
+  explicit RankHosts(const std::vector<Member>& members);
 
   bool are_several() const { return hosts_.size() > 1; }
   int count() const { return static_cast<int>(hosts_.size()); }
@@ -61,28 +59,13 @@ class JoinedHosts {
 // cuda). Throws ConfigError for one that connects processes of one host, and UnavailableError where
 // "auto" finds none; both name the hosts. REQUIRES: there are several.
 std::string backend_over_hosts(const std::string& wanted, const std::string& device,
-                               const JoinedHosts& hosts);
+                               const RankHosts& hosts);
 
-// Names the hosts in a report of a joined world.
-void name_hosts(const JoinedHosts& hosts, report::Report& report);
-
-// The engine of a joined world's backend, between the plan and the first communicator. In a world
-// of one rank, and with a backend that is in no module, these functions do nothing.
-
-// Whether the engine's library may keep a thread of this rank for ever: below mpirun, MPI may do so
-// in a call or when its communicators end.
-bool may_hang(const std::string& backend, const launch::RankEnvironment& environment);
-
-// Sets the variables that the backend's library reads, and begins what it does until its first
-// communicator: MPI takes a quarter of a second, most of which it sleeps. It may change the
-// environment until finish_engine() returns, so nothing may read the environment in between.
-// `interface`: --interface.
-void prepare_engine(const DevicePlan& devices, const std::string& interface,
-                    const launch::RankEnvironment& environment, const JoinedHosts& hosts);
-
-// Waits for what prepare_engine() has begun. Call it before training, because oneDNN reads the
-// environment. Throws what CommModule::finish_preparing() throws.
-void finish_engine(const std::string& backend, const launch::RankEnvironment& environment,
-                   const WorldOptions& options);
+// The GPUs of a world, each once and numbered anew in the order of the ranks. They are fewer than
+// the ranks when some share a GPU. When a rank sees no GPU, there are none, and the reason says
+// which. `visible`: [rank] its number on its host and the GPUs that it sees; it takes the one of
+// that number, modulo their count, as PyTorch's programs do under torchrun. Launchers show a
+// process all GPUs of its host, one, or some; UUIDs tell which are the same.
+CudaProbe gpus_of_world(const std::vector<std::pair<int, CudaProbe>>& visible);
 
 }  // namespace ddpbench::bench

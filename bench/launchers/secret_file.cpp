@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The file that hands a job's secret to its ranks.
-#include "bench/joined/secret_file.h"
+#include "bench/launchers/secret_file.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>

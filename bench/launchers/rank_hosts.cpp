@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/joined/joined_hosts.h"
+#include "bench/launchers/rank_hosts.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,11 +12,7 @@
 #include "base/text.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/host_network.h"
-#include "bench/host/terminal.h"
-#include "bench/plan/run_plan.h"
-#include "bench/rank/rank_devices.h"
 #include "parallel/comm_backends.h"
-#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -26,7 +22,7 @@ std::string_view machine_of(std::string_view mark) { return mark.substr(0, mark.
 
 }  // namespace
 
-JoinedHosts::JoinedHosts(const std::vector<Member>& members) {
+RankHosts::RankHosts(const std::vector<Member>& members) {
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
     const Member& member = members[rank];
     auto host = std::ranges::find(hosts_, member.mark, &Host::mark);
@@ -44,37 +40,37 @@ JoinedHosts::JoinedHosts(const std::vector<Member>& members) {
   }
 }
 
-const std::vector<int>& JoinedHosts::ranks(int host) const {
+const std::vector<int>& RankHosts::ranks(int host) const {
   return hosts_.at(static_cast<std::size_t>(host)).ranks;
 }
 
-int JoinedHosts::index_on_host(int rank) const {
+int RankHosts::index_on_host(int rank) const {
   const std::vector<int>& all = ranks(of(rank));
   return static_cast<int>(std::ranges::find(all, rank) - all.begin());
 }
 
-const std::string& JoinedHosts::name(int rank) const {
+const std::string& RankHosts::name(int rank) const {
   return hosts_.at(static_cast<std::size_t>(of(rank))).name;
 }
 
-std::vector<std::string> JoinedHosts::names() const {
+std::vector<std::string> RankHosts::names() const {
   std::vector<std::string> all;
   for (const Host& host : hosts_) all.push_back(host.name);
   return all;
 }
 
-std::string JoinedHosts::congestion_control() const {
+std::string RankHosts::congestion_control() const {
   std::vector<std::string> each;
   for (const Host& host : hosts_) each.push_back(host.congestion_control);
   return congestion_control_of_hosts(names(), each);
 }
 
-std::string JoinedHosts::words(int rank) const {
+std::string RankHosts::words(int rank) const {
   return are_several() ? fmt::format("rank {} on {}", rank, name(rank))
                        : fmt::format("rank {}", rank);
 }
 
-std::string JoinedHosts::list() const {
+std::string RankHosts::list() const {
   std::vector<std::string> each;
   for (const Host& host : hosts_) {
     each.push_back(fmt::format("{} ({} {})", host.name, plural(host.ranks.size(), "rank"),
@@ -93,7 +89,7 @@ std::string JoinedHosts::list() const {
 }
 
 std::string backend_over_hosts(const std::string& wanted, const std::string& device,
-                               const JoinedHosts& hosts) {
+                               const RankHosts& hosts) {
   const DeviceKind kind = device_kind(device);
   const auto spans = [kind](const CommBackend& row) {
     return row.devices == kind && row.spans_hosts;
@@ -120,66 +116,24 @@ std::string backend_over_hosts(const std::string& wanted, const std::string& dev
                   hosts.count(), hosts.list(), engine, why));
 }
 
-void name_hosts(const JoinedHosts& hosts, report::Report& report) {
-  if (!hosts.are_several()) return;
-  report.environment.hosts = hosts.names();
-  report.environment.tcp_congestion_control = hosts.congestion_control();
-  const auto name_error = [&](std::optional<report::ErrorInfo>& error) {
-    if (error && error->rank) error->host = hosts.name(*error->rank);
-  };
-  name_error(report.error);
-  for (report::Run& run : report.runs) {
-    name_error(run.error);
-    for (report::DeviceRow& device : run.devices) device.host = hosts.name(device.process_rank);
+CudaProbe gpus_of_world(const std::vector<std::pair<int, CudaProbe>>& visible) {
+  CudaProbe world;
+  for (std::size_t rank = 0; rank < visible.size(); ++rank) {
+    const CudaProbe& probe = visible[rank].second;
+    if (!probe.devices.empty()) continue;
+    world.reason = fmt::format("rank {}: {}", rank, probe.reason);
+    return world;
   }
-}
-
-namespace {
-
-// Null for a rank that communicates with none.
-const CommBackend* world_backend(const std::string& name,
-                                 const launch::RankEnvironment& environment) {
-  return environment.world_size == 1 ? nullptr : find_comm_backend(name);
-}
-
-// Null where the ranks need none.
-const comm::CommModule* world_module(const std::string& name,
-                                     const launch::RankEnvironment& environment) {
-  const CommBackend* const backend = world_backend(name, environment);
-  return backend && !backend->module.empty() ? &backend_module(*backend) : nullptr;
-}
-
-}  // namespace
-
-bool may_hang(const std::string& backend, const launch::RankEnvironment& environment) {
-  const CommBackend* const row = world_backend(backend, environment);
-  return row && !row->launcher.empty();
-}
-
-void prepare_engine(const DevicePlan& devices, const std::string& interface,
-                    const launch::RankEnvironment& environment, const JoinedHosts& hosts) {
-  RankNetwork network{.on_one_host = !hosts.are_several(), .ranks = environment.world_size};
-  if (hosts.are_several() && !interface.empty()) {
-    network.interface = find_interface(interface).name;
+  world.driver_version = visible.front().second.driver_version;
+  world.runtime_version = visible.front().second.runtime_version;
+  for (const auto& [number, probe] : visible) {
+    const std::size_t index = static_cast<std::size_t>(number) % probe.devices.size();
+    const CudaDeviceInfo& gpu = probe.devices[index];
+    if (std::ranges::count(world.devices, gpu.uuid, &CudaDeviceInfo::uuid) > 0) continue;
+    world.devices.push_back(gpu);
+    world.devices.back().ordinal = static_cast<int>(world.devices.size()) - 1;
   }
-  if (environment.world_size > 1 && !launch::environment_variable("OMPI_MCA_btl")) {
-    const std::vector<int>& here = hosts.ranks(hosts.of(environment.rank));
-    const int count = static_cast<int>(here.size());
-    const std::string warning = shared_memory_warning(devices.backend, count, free_shared_memory());
-    if (!warning.empty() && here.front() == environment.rank) say_error("{}\n", warning);
-  }
-  prepare_rank(devices, environment.rank, network);
-  const comm::CommModule* const module = world_module(devices.backend, environment);
-  if (module == nullptr) return;
-  launch::keep_environment();  // a report and the reference take it meanwhile
-  module->prepare();
-}
-
-void finish_engine(const std::string& backend, const launch::RankEnvironment& environment,
-                   const WorldOptions& options) {
-  if (const comm::CommModule* const module = world_module(backend, environment)) {
-    module->finish_preparing(options);
-  }
+  return world;
 }
 
 }  // namespace ddpbench::bench

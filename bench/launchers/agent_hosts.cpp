@@ -1,0 +1,392 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/launchers/agent_hosts.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "bench/host/terminal.h"
+#include "bench/options/option_source.h"
+#include "parallel/comm_backends.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// How long agents may take to end. One that takes longer ends later, with its connection.
+constexpr double kClose_s = 2;
+
+// Throws what a host says, with its name, where it says that it cannot.
+void throw_refusal(const HostLink& link, const std::string& error, int exit_code) {
+  if (error.empty()) return;
+  const std::string message = fmt::format("{}: {}", link.words(), error);
+  if (exit_code == UnavailableError("").exit_code()) throw UnavailableError(message);
+  if (exit_code == CommError("").exit_code()) throw CommError(message);
+  throw ConfigError(message);
+}
+
+// Whether the launcher's own library moves the data, in a world that it has made.
+bool is_engine_of_launcher(const std::string& backend) {
+  const CommBackend* const row = find_comm_backend(backend);
+  return row != nullptr && !row->launcher.empty();
+}
+
+RankHosts::Member member_of(const HostView& seen) {
+  return {seen.name, seen.mark, seen.environment.tcp_congestion_control};
+}
+
+std::set<std::size_t> first_agents(std::size_t count) {
+  std::set<std::size_t> agents;
+  while (agents.size() < count) agents.insert(agents.size());
+  return agents;
+}
+
+}  // namespace
+
+AgentHosts::AgentHosts(std::unique_ptr<AgentSource> source)
+    : source_(std::move(source)), hosts_(source_->agents()), links_(hosts_.size()) {
+  connect(first_agents(links_.size()));
+  for (const HostLink& link : links_) views_.push_back(*link.view());
+  decoded_.resize(links_.size());
+  find_leaders();
+}
+
+AgentHosts::~AgentHosts() { close({}); }
+
+void AgentHosts::connect(const std::set<std::size_t>& wanted) {
+  try {
+    source_->connect(links_, wanted);
+  } catch (const std::exception& error) {
+    if (views_.empty()) close({failure_of(error).exit_code, ""});
+    throw;
+  }
+  started_ = std::max(started_, *wanted.rbegin() + 1);
+}
+
+void AgentHosts::close(const AgentEnd& end) {
+  for (HostLink& link : links_) link.close(end);
+  const double limit_s = steady_s() + kClose_s;
+  while (!std::ranges::all_of(links_, &HostLink::has_closed) && steady_s() < limit_s) {
+    std::vector<pollfd> watched;
+    for (const HostLink& link : links_) link.watch(watched);
+    ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
+    for (HostLink& link : links_) link.look(steady_s());
+  }
+}
+
+void AgentHosts::find_leaders() {
+  for (std::size_t agent = 0; agent < views_.size(); ++agent) {
+    if (leader_of(agent) == agent) leaders_.push_back(agent);
+  }
+}
+
+// The first agent on its host.
+std::size_t AgentHosts::leader_of(std::size_t agent) const {
+  const auto first = std::ranges::find(views_, view(agent).mark, &HostView::mark);
+  return static_cast<std::size_t>(first - views_.begin());
+}
+
+// As the ranks of a world with a rank in each slot see them.
+void AgentHosts::find_devices(HostDevices& devices) const {
+  std::vector<std::pair<int, CudaProbe>> visible;
+  std::map<std::string, int> on_host;  // slots so far, by mark
+  for (std::size_t agent = 0; agent < hosts_.size(); ++agent) {
+    for (int slot = 0; slot < hosts_[agent].slots; ++slot) {
+      visible.emplace_back(on_host[view(agent).mark]++, view(agent).gpus);
+    }
+  }
+  std::size_t all_cores = 0;
+  for (const std::size_t leader : leaders_) all_cores += cores_of_machine(view(leader).mark).size();
+  devices.cpu.cores.resize(all_cores);
+  std::iota(devices.cpu.cores.begin(), devices.cpu.cores.end(), 0);
+  devices.cuda = gpus_of_world(visible);
+  devices.launcher = source_->launcher();
+}
+
+// Launchers bind each process to cores of its own.
+std::set<int> AgentHosts::cores_of_machine(const std::string& mark) const {
+  std::set<int> cores;
+  for (const HostView& seen : views_) {
+    if (seen.mark == mark) cores.insert(seen.cores.begin(), seen.cores.end());
+  }
+  return cores;
+}
+
+RankHosts AgentHosts::hosts_of(const std::vector<HostPlace>& places) const {
+  std::vector<RankHosts::Member> members;
+  for (const HostPlace& place : places) members.push_back(member_of(view(place.host)));
+  return RankHosts(members);
+}
+
+int AgentHosts::hosts_of(int ranks) const { return hosts_of(place_ranks(hosts_, ranks, 0)).count(); }
+
+// The first agent has rank 0, whose environment is that of the report.
+void AgentHosts::describe(report::Environment& environment) const {
+  environment = view(0).environment;
+  environment.launcher = source_->launcher();
+  const RankHosts hosts = hosts_of(place_ranks(hosts_, slots(), 0));
+  if (!hosts.are_several() && source_->has_engine()) return;
+  environment.hosts = hosts.names();
+  environment.tcp_congestion_control = hosts.congestion_control();
+}
+
+std::string AgentHosts::backend(const std::string& wanted, const std::string& device, int workers,
+                                int servers, int first_devices) const {
+  int room = 0;
+  for (std::size_t agent = 0; agent < hosts_.size(); ++agent) {
+    if (leader_of(agent) == 0) room += hosts_[agent].slots;
+  }
+  if (first_devices > room) {
+    throw ConfigError(fmt::format(
+        "a process with {} devices is on the first host, but {} has {}; give it more (HOST:N), or "
+        "leave out what needs it",
+        first_devices, hosts_.front().name, counted(room, "slot")));
+  }
+  const int processes = workers + servers;
+  if (source_->has_engine() && processes > slots()) {
+    throw ConfigError(fmt::format("a run has {} (--gpus, --servers), but {} started {}",
+                                  counted(processes, "rank"), source_->launcher(), slots()));
+  }
+  if (processes > 1 && is_engine_of_launcher(wanted) && !source_->starts_anew() &&
+      processes != slots()) {
+    throw ConfigError(fmt::format(
+        "--backend={}: MPI waits for all {} that {} started, and a run has {} (--gpus, --servers); "
+        "start as many, or use --launcher=mpirun",
+        wanted, counted(slots(), "rank"), source_->launcher(), processes));
+  }
+  const RankHosts joined = hosts_of(place_ranks(hosts_, workers, servers));
+  return joined.are_several() ? backend_over_hosts(wanted, device, joined) : wanted;
+}
+
+// A reference has a rank on each host, and no world.
+std::vector<HostPlace> AgentHosts::places_of(const HostJob& job) const {
+  if (!job.is_reference) {
+    const int processes = static_cast<int>(job.devices.size());
+    return place_ranks(hosts_, processes - job.servers, job.servers);
+  }
+  std::vector<HostPlace> places;
+  for (const std::size_t leader : leaders_) places.push_back({leader, 0});
+  return places;
+}
+
+bool AgentHosts::oversubscribes(const HostJob& job) const {
+  const std::vector<HostPlace> places = places_of(job);
+  std::map<std::string, std::size_t> threads;  // by mark
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const std::size_t devices = job.devices.at(job.is_reference ? 0 : rank).size();
+    threads[view(places[rank].host).mark] +=
+        devices * static_cast<std::size_t>(job.threads_per_device);
+  }
+  return std::ranges::any_of(threads, [this](const auto& machine) {
+    return machine.second > cores_of_machine(machine.first).size();
+  });
+}
+
+// Waits for what the host answers. Nothing when the user interrupts; throws where the host is lost.
+template <typename Word>
+std::optional<Word> AgentHosts::await(HostLink& link) {
+  while (!interrupt_requested() && !is_told_to_end()) {
+    for (HostLink& each : links_) each.look(steady_s());
+    if (!link.lost().empty()) throw CommError(link.lost());
+    while (auto word = link.next()) {
+      if (auto* const found = std::get_if<Word>(&*word)) return std::move(*found);
+    }
+    std::vector<pollfd> watched;
+    for (const HostLink& each : links_) each.watch(watched);
+    ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
+  }
+  return std::nullopt;
+}
+
+// Has one agent find what the runs read. Agents of one host have the data set once.
+HostInputs AgentHosts::give_inputs(std::size_t agent) {
+  const std::size_t leader = leader_of(agent);
+  links_[agent].send(AgentInputs{settings_, leader == agent ? "" : decoded_[leader]});
+  const auto inputs = await<HostInputs>(links_[agent]);
+  if (!inputs) throw Interrupted();
+  throw_refusal(links_[agent], inputs->error, inputs->exit_code);
+  decoded_[agent] = inputs->decoded;
+  return *inputs;
+}
+
+data::DatasetInfo AgentHosts::share_inputs(const Options& options) {
+  settings_ = to_json(options).dump();
+  const HostInputs first = give_inputs(0);
+  for (std::size_t agent = 1; agent < links_.size(); ++agent) {
+    const HostInputs inputs = give_inputs(agent);
+    for (const auto& [what, hash] : inputs.contents) {
+      const std::string& expected = first.contents.at(what);
+      if (hash == expected) continue;
+      throw ConfigError(fmt::format(
+          "{} on {} is not that on {}: its content has hash {}, not {}; give all hosts the same "
+          "files",
+          what, links_[agent].words(), links_.front().words(), hash, expected));
+    }
+  }
+  return first.dataset;
+}
+
+bool AgentHosts::has_reference() {
+  for (HostLink& link : links_) link.look(steady_s());
+  for (const std::size_t leader : leaders_) {
+    has_reference_ = has_reference_ && links_[leader].lost().empty();
+  }
+  return has_reference_;
+}
+
+report::MachineSnapshot AgentHosts::snapshot() {
+  HostLink& first = links_.front();
+  if (!first.lost().empty()) return {};
+  first.send(AgentLook{});
+  try {
+    return await<HostLoad>(first).value_or(HostLoad{}).snapshot;
+  } catch (const CommError&) {  // the run that it frames will say so
+    return {};
+  }
+}
+
+// A connection that is gone is made anew, since its host may be back. A launcher's engine needs all
+// that the launcher has started, and each once.
+void AgentHosts::prepare(const HostJob& job) {
+  const std::size_t processes = job.devices.size();
+  for (HostLink& link : links_) link.look(steady_s());
+  const bool uses_engine =
+      !job.is_reference && processes > 1 && is_engine_of_launcher(job.backend);
+  if (uses_engine && source_->starts_anew() && (engine_used_ || started_ != processes)) {
+    close({});
+    for (HostLink& link : links_) link = HostLink();
+    started_ = 0;
+    engine_used_ = false;
+  }
+  std::set<std::size_t> wanted;
+  for (const HostPlace& place : places_of(job)) wanted.insert(place.host);
+  for (const HostPlace& place : places_of(job)) wanted.insert(leader_of(place.host));
+  std::vector<std::size_t> new_ones;
+  for (const std::size_t agent : wanted) {
+    if (!links_[agent].lost().empty()) new_ones.push_back(agent);
+  }
+  if (new_ones.empty()) return;
+  has_reference_ = false;
+  connect(wanted);
+  if (source_->has_engine()) {  // which has started all of these
+    const auto all = first_agents(*wanted.rbegin() + 1);
+    new_ones.assign(all.begin(), all.end());
+  }
+  for (const std::size_t agent : new_ones) {
+    if (!settings_.empty()) give_inputs(agent);
+  }
+}
+
+// What each agent is to start.
+std::vector<AgentRun> AgentHosts::orders(const HostJob& job, const std::vector<HostPlace>& places,
+                                         const RankHosts& joined) const {
+  std::vector<AgentRun> all(hosts_.size());
+  std::map<std::string, int> on_machine;  // devices so far, by mark
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const HostView& host = view(places[rank].host);
+    AgentRun& order = all[places[rank].host];
+    AgentRun::Process process;
+    process.number = job.is_reference ? 0 : static_cast<int>(rank);
+    process.devices = job.devices.at(static_cast<std::size_t>(process.number));
+    int& count = on_machine[host.mark];
+    for (std::size_t i = 0; i < process.devices.size(); ++i) process.places.push_back(count++);
+    process.variables["RANK"] = std::to_string(process.number);
+    process.variables["LOCAL_RANK"] =
+        std::to_string(job.is_reference ? 0 : joined.index_on_host(process.number));
+    if (joined.are_several() && !job.is_reference) {
+      process.variables["DDPBENCH_RANK_HOST"] = joined.name(process.number);
+    }
+    const std::set<int> cores = cores_of_machine(host.mark);
+    // Devices of one process are on the cores of its host, whatever the launcher bound it to.
+    if (process.devices.size() > host.cores.size()) order.cores.assign(cores.begin(), cores.end());
+    order.processes.push_back(std::move(process));
+  }
+  for (std::size_t agent = 0; agent < all.size(); ++agent) {
+    all[agent].machine_devices = on_machine[view(agent).mark];
+  }
+  return all;
+}
+
+// The variables by which the ranks of a world find each other, at a store of the first host's.
+AgentHosts::Variables AgentHosts::meeting(const HostJob& job, std::size_t processes,
+                                          bool one_host) {
+  Variables variables = {{"DDPBENCH_LAUNCHER", "ddpbench"},
+                         {"DDPBENCH_JOB_SECRET", launch::make_secret()},
+                         {"WORLD_SIZE", std::to_string(job.is_reference ? 1 : processes)},
+                         {"MASTER_ADDR", "127.0.0.1"}};
+  if (job.is_reference || processes == 1) return variables;
+  HostLink& first = links_.front();
+  first.send(AgentStore{.host = one_host ? "127.0.0.1" : source_->address_of_first(view(0)),
+                        .interface = one_host ? "" : job.interface,
+                        .port = source_->port(),
+                        .secret = variables["DDPBENCH_JOB_SECRET"]});
+  const HostStore store = await<HostStore>(first).value_or(HostStore{});
+  throw_refusal(first, store.error, store.exit_code);
+  variables["MASTER_ADDR"] = store.address;
+  variables["MASTER_PORT"] = std::to_string(store.port);
+  return variables;
+}
+
+// A launcher's signal asks all agents, and this process, to end. Where it does so because it has
+// lost one of them, that is the cause.
+bool AgentHosts::is_told_to_end() const {
+  return std::ranges::any_of(links_, [](const HostLink& link) { return link.told_to_end() != 0; });
+}
+
+launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels& channels,
+                                        const launch::SuperviseOptions& supervise) {
+  const double begin_s = steady_s();
+  const std::vector<HostPlace> places = places_of(job);
+  const RankHosts joined = hosts_of(places);
+  const Variables variables = meeting(job, places.size(), !joined.are_several());
+  if (interrupt_requested() || is_told_to_end()) return {.interrupted = true};
+  std::vector<AgentRun> all = orders(job, places, joined);
+  std::vector<HostProcess> processes;
+  std::vector<HostLink*> links;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const int number = job.is_reference ? 0 : static_cast<int>(rank);
+    processes.push_back(
+        {&links_[places[rank].host], number, joined.name(static_cast<int>(rank))});
+  }
+  launch::ChannelLayout layout = channels.layout();
+  if (job.is_reference) layout.ranks = 1;
+  for (std::size_t agent = 0; agent < all.size(); ++agent) {
+    links.push_back(&links_[agent]);
+    if (all[agent].processes.empty()) continue;
+    const std::size_t leader = leader_of(agent);
+    all[agent].kind = job.kind;
+    all[agent].job = job.description.dump();
+    all[agent].plan = job.plan;
+    all[agent].layout = layout;
+    all[agent].variables = variables;
+    all[agent].reference = job.reference.key;
+    all[agent].extent = job.reference.extent;
+    if (leader != agent) all[agent].reference_handle = links_[leader].reference_handle();
+    links_[agent].send(all[agent]);
+  }
+  HostRun hosts(std::move(links), std::move(processes), channels, job.timeout_s);
+  launch::SuperviseOptions watch = supervise;
+  watch.interrupted = [&] {
+    const bool is_lost = source_->has_engine() && std::ranges::any_of(places, [&](const auto& place) {
+      return !links_[place.host].lost().empty();
+    });
+    return (supervise.interrupted() || is_told_to_end()) && !is_lost;
+  };
+  auto result = launch::supervise(hosts.children(), begin_s, 1, channels, watch);
+  if (result.failure && result.failure->rank >= 0) {
+    const std::string& note = hosts.note(result.failure->rank);
+    if (!note.empty()) result.failure->error.message += "; " + note;
+  }
+  if (job.is_reference) has_reference_ = !result.failure && !result.interrupted;
+  if (!job.is_reference && is_engine_of_launcher(job.backend)) engine_used_ = true;
+  return result;
+}
+
+}  // namespace ddpbench::bench

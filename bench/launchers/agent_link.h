@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// HostLink: a supervisor's connection to one agent. AgentStream: what carries it, the standard
+// streams of a command that leads there (a remote shell, this program) or a socket.
+#pragma once
+
+#include <poll.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "bench/launchers/agent_messages.h"
+
+namespace ddpbench::bench {
+
+// How often a supervisor looks at its agents; what they say wakes it at once.
+inline constexpr int kLookAtAgentsMs = 100;
+
+// Lines in both directions. Used on one thread.
+class AgentStream {
+ public:
+  virtual ~AgentStream() = default;
+  virtual void write(const std::string& text) = 0;  // to one that has ended: nothing
+  virtual void close_input() = 0;                   // nothing more is written
+  // Adds what to wait for until look() can see something.
+  virtual void watch(std::vector<pollfd>& all) const = 0;
+  // Reads what has come. Returns true, once, when it has ended and all was read.
+  virtual bool look() = 0;
+  virtual std::vector<std::string> take_output() = 0;
+  virtual std::vector<std::string> take_errors() = 0;
+  // How one has ended that was not asked to. `answered`: the agent had spoken.
+  virtual std::string end_words(bool answered) = 0;
+};
+
+// Starts a command whose standard streams are an agent's. `words`: the command for messages. Throws
+// UnavailableError where no process can be started.
+std::unique_ptr<AgentStream> agent_behind_command(const std::string& executable,
+                                                  const std::vector<std::string>& arguments,
+                                                  const std::vector<std::string>& environment,
+                                                  const std::string& words);
+// The connection of an agent that has come by itself.
+std::unique_ptr<AgentStream> agent_behind_socket(FileDescriptor socket);
+
+class HostLink {
+ public:
+  // One that leads nowhere: it is lost.
+  HostLink() = default;
+  // `host`: before what is printed for it; `words`: in messages ("host b"). Does not wait for the
+  // agent.
+  HostLink(std::string host, std::string words, std::unique_ptr<AgentStream> stream,
+           const AgentGreeting& greeting);
+
+  const std::string& host() const { return host_; }
+  const std::string& words() const { return words_; }
+  void rename(std::string words) { words_ = std::move(words); }
+  // What the host has said of itself; null: it has not yet.
+  const HostView* view() const { return view_ ? &*view_ : nullptr; }
+  // Why it cannot be used (any more); empty: it can, or is not known yet.
+  const std::string& lost() const { return lost_; }
+  // The signal that asked the agent to end; 0: none has.
+  int told_to_end() const { return told_to_end_; }
+  // Where the host's other agents find the reference that it computed last; empty: nowhere.
+  const std::string& reference_handle() const { return reference_handle_; }
+
+  void send(const AgentOrder& order) {
+    if (stream_) stream_->write(order_line(order));
+  }
+  // Adds what to wait for until look() has something new.
+  void watch(std::vector<pollfd>& all) const {
+    if (stream_) stream_->watch(all);
+  }
+  // Hears what has come. Prints what the host writes to stderr, once it is there.
+  void look(double now_s);
+  // The next of what the agent and its ranks have said and done.
+  std::optional<AgentWord> next();
+  // When the host was last heard. forgive() adds the time in which this process was stopped.
+  double heard_s() const { return heard_s_; }
+  void forgive(double seconds) { heard_s_ += seconds; }
+  // How far its monotonic clock is ahead of ours, less what its quickest message took.
+  double clock_ahead_s() const { return clock_ahead_s_.value_or(0); }
+  // Lets the agent end by itself, until has_closed() or until this object is destroyed.
+  void close(const AgentEnd& end) {
+    send(end);
+    if (stream_) stream_->close_input();
+  }
+  bool has_closed() const { return stream_ == nullptr; }
+  // Gives the host up: its agent and all ranks there end.
+  void give_up(const std::string& why);
+
+ private:
+  void hear(const std::string& line, double now_s);
+  void hear_view(HostView view);
+  void end();
+
+  std::string host_, words_;
+  std::unique_ptr<AgentStream> stream_;
+  std::optional<HostView> view_;
+  std::string lost_ = "it was not started";
+  std::string reference_handle_;
+  int told_to_end_ = 0;
+  std::deque<std::string> last_errors_;  // of the stream, before the agent is there
+  std::deque<AgentWord> words_said_;
+  double heard_s_ = 0;
+  std::optional<double> clock_ahead_s_;
+};
+
+}  // namespace ddpbench::bench

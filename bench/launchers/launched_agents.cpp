@@ -1,0 +1,337 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Agents that mpirun, srun, torchrun or a user's own script start, one for each rank. They come to
+// the supervisor by themselves.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "bench/host/terminal.h"
+#include "bench/launchers/agent_source.h"
+#include "bench/launchers/meeting.h"
+#include "parallel/launch/child_process.h"
+#include "parallel/launch/open_files.h"
+#include "parallel/launch/piped_process.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr const char* kMpirun = "mpirun";
+constexpr const char* kOwnProgram = "/proc/self/exe";
+// For a launcher to end after its processes, then after SIGTERM. mpirun of Open MPI 4.1 is known to
+// lock up in its own end.
+constexpr double kEnd_s = 3, kForce_s = 1;
+
+// The agents that have come, until each has said its rank.
+class Arrivals {
+ public:
+  // `links`: [rank]. `arguments`: what each agent's command line must be.
+  Arrivals(AgentListener& listener, std::vector<HostLink>& links, const AgentGreeting& greeting,
+           std::string arguments)
+      : listener_(listener),
+        links_(links),
+        greeting_(greeting),
+        arguments_(std::move(arguments)) {}
+
+  // Waits until the first `count` are here. `check` is called often. Throws ConfigError for those
+  // that do not fit each other.
+  void await(std::size_t count, double limit_s, const std::function<void()>& check) {
+    const double begin_s = steady_s();
+    double said_s = 0;
+    while (!missing(count).empty()) {
+      std::vector<pollfd> watched;
+      listener_.watch(watched);
+      for (const HostLink& guest : guests_) guest.watch(watched);
+      for (const HostLink& link : links_) link.watch(watched);
+      ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
+      if (interrupt_requested()) throw Interrupted();
+      check();
+      look(count);
+      const double waited_s = steady_s() - begin_s;
+      if (waited_s >= limit_s) {
+        throw CommTimeout(fmt::format("{} did not come within {:g} s (--timeout)",
+                                      missing(count), limit_s));
+      }
+      if (waited_s < said_s + kSayEvery_s) continue;
+      said_s = waited_s;
+      say_error("ddpbench: rank 0: waiting for {} of {} to come, {:.0f} s of {:.0f} s (--timeout)\n",
+                missing(count), count, waited_s, limit_s);
+    }
+  }
+
+  // Lets those end that have come too early or too late for a rank.
+  ~Arrivals() {
+    for (HostLink& guest : guests_) guest.close({});
+  }
+  Arrivals(const Arrivals&) = delete;
+  Arrivals& operator=(const Arrivals&) = delete;
+
+ private:
+  std::string missing(std::size_t count) const {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < count && ranks.size() <= 10; ++rank) {
+      if (links_[rank].view() == nullptr) ranks.push_back(static_cast<int>(rank));
+    }
+    if (ranks.empty()) return "";
+    return fmt::format("{} {}", plural(ranks.size(), "rank"), short_list(ranks));
+  }
+
+  void look(std::size_t count) {
+    for (FileDescriptor& socket : listener_.take()) {
+      guests_.emplace_back("a rank", "the process of a rank", agent_behind_socket(std::move(socket)), greeting_);
+    }
+    for (HostLink& link : links_) {
+      link.look(steady_s());
+      if (link.view() != nullptr && !link.lost().empty()) throw CommError(link.lost());
+    }
+    for (HostLink& guest : guests_) {
+      guest.look(steady_s());
+      if (guest.view() != nullptr) {
+        seat(guest, count);
+      } else if (!guest.lost().empty()) {
+        throw CommError(guest.lost());
+      }
+    }
+    std::erase_if(guests_, [](const HostLink& guest) { return guest.has_closed(); });
+  }
+
+  void seat(HostLink& guest, std::size_t count) {
+    const HostView& view = *guest.view();
+    const auto rank = static_cast<std::size_t>(view.rank);
+    if (view.world_size != static_cast<int>(count)) {
+      throw ConfigError(fmt::format("WORLD_SIZE is {} on rank {} but {} on rank 0", view.world_size,
+                                    rank, count));
+    }
+    if (view.arguments != arguments_) {
+      throw ConfigError(fmt::format("the ranks have different command lines: `{}` on rank {} but "
+                                    "`{}` on rank 0",
+                                    printable(view.arguments), rank, printable(arguments_)));
+    }
+    if (rank >= count || links_[rank].view() != nullptr) {
+      guest.close({ConfigError("").exit_code(),
+                   fmt::format("there are two ranks {} in this job: another was first; give each "
+                               "job another MASTER_PORT, or a DDPBENCH_JOB_SECRET of its own",
+                               rank)});
+      guest.give_up("it was refused");
+      return;
+    }
+    guest.rename(fmt::format("rank {} on {}", rank, view.name));
+    links_[rank] = std::exchange(guest, HostLink());
+  }
+
+  AgentListener& listener_;
+  std::vector<HostLink>& links_;
+  const AgentGreeting& greeting_;
+  const std::string arguments_;
+  std::vector<HostLink> guests_;
+};
+
+std::vector<HostSlots> slot_each(int count) {
+  std::vector<HostSlots> agents;
+  for (int rank = 0; rank < count; ++rank) agents.push_back({fmt::format("rank {}", rank), 1});
+  return agents;
+}
+
+class AgentsBeside final : public AgentSource {
+ public:
+  AgentsBeside(const launch::RankEnvironment& environment, const std::string& interface,
+               const std::vector<std::string>& arguments, AgentGreeting greeting, double limit_s)
+      : environment_(environment),
+        arguments_(common_arguments(arguments)),
+        greeting_(std::move(greeting)),
+        limit_s_(limit_s),
+        agents_(slot_each(environment.world_size)),
+        listener_(environment, interface, limit_s) {}
+
+  const std::vector<HostSlots>& agents() const override { return agents_; }
+  std::string launcher() const override { return environment_.launcher; }
+  bool starts_anew() const override { return false; }
+  std::string address_of_first(const HostView&) const override {
+    return environment_.master_address;
+  }
+  int port() const override { return listener_.port(); }
+
+  void connect(std::vector<HostLink>& links, const std::set<std::size_t>& wanted) override {
+    if (connected_) {  // nobody starts them anew
+      for (const std::size_t rank : wanted) {
+        if (!links[rank].lost().empty()) throw CommError(links[rank].lost());
+      }
+      return;
+    }
+    connected_ = true;
+    launch::allow_open_files_of_joined_rank(links.size());
+    links.front() = HostLink(
+        "rank 0", "rank 0",
+        agent_behind_command(kOwnProgram, {"ddpbench", kAgentWord},
+                             launch::child_variables(1, {{kSupervisorVariable, ""}}), kAgentWord),
+        greeting_);
+    Arrivals(listener_, links, greeting_, arguments_).await(links.size(), limit_s_, [] {});
+    listener_.all_are_here();
+  }
+
+ private:
+  const launch::RankEnvironment environment_;
+  const std::string arguments_;
+  const AgentGreeting greeting_;
+  const double limit_s_;
+  const std::vector<HostSlots> agents_;
+  AgentListener listener_;
+  bool connected_ = false;
+};
+
+// mpirun of Open MPI waits for hosts that it cannot reach until TCP gives them up, and so do its
+// daemons there. What the user has set stays.
+std::map<std::string, std::string> patience_variables(double limit_s) {
+  constexpr int kWithoutTimeout_s = 60;
+  const int idle_s = limit_s > 0 ? static_cast<int>(std::ceil(limit_s)) : kWithoutTimeout_s;
+  std::map<std::string, std::string> variables = {
+      {"OMPI_MCA_oob_tcp_keepalive_time", std::to_string(idle_s)},
+      {"OMPI_MCA_oob_tcp_keepalive_intvl", "1"},
+      {"OMPI_MCA_oob_tcp_keepalive_probes", "3"}};
+  std::erase_if(variables, [](const auto& one) { return ::getenv(one.first.c_str()) != nullptr; });
+  return variables;
+}
+
+std::string host_words(const LauncherCommand& command) {
+  std::vector<std::string> words;
+  for (const HostSlots& host : command.hosts) {
+    const std::string name = host_address_of(host);
+    words.push_back(command.name == kMpirun ? fmt::format("{}:{}", name, host.slots) : name);
+  }
+  return fmt::format("{}", fmt::join(words, ","));
+}
+
+// Open MPI refuses a parameter that is given twice.
+std::string interface_words(const LauncherCommand& command) {
+  std::string words;
+  if (command.interface.empty()) return words;
+  for (const std::string_view name : {"oob_tcp_if_include", "btl_tcp_if_include"}) {
+    if (command.arguments.find(name) != std::string::npos) continue;
+    words += fmt::format(" --mca {} {}", name, shell_quoted(command.interface));
+  }
+  return words;
+}
+
+class AgentsOfLauncher final : public AgentSource {
+ public:
+  AgentsOfLauncher(LauncherCommand command, LauncherStart start)
+      : command_(std::move(command)),
+        start_(std::move(start)),
+        agents_(slot_each(start_.most)),
+        listener_(start_.address) {}
+  ~AgentsOfLauncher() override { end(); }
+
+  const std::vector<HostSlots>& agents() const override { return agents_; }
+  std::string launcher() const override { return command_.name; }
+  std::string address_of_first(const HostView& first) const override {
+    return command_.hosts.empty() ? first.name : host_address_of(command_.hosts.front());
+  }
+  int port() const override { return start_.port; }
+
+  // Starts all that are wanted, and those before them, anew.
+  void connect(std::vector<HostLink>& links, const std::set<std::size_t>& wanted) override {
+    const auto is_lost = [&](std::size_t rank) { return !links[rank].lost().empty(); };
+    if (std::ranges::none_of(wanted, is_lost)) return;
+    for (HostLink& link : links) {
+      link.close({});
+      link = HostLink();
+    }
+    end();
+    const std::size_t count = *wanted.rbegin() + 1;
+    begin(count);
+    Arrivals(listener_, links, start_.greeting, "")
+        .await(count, start_.limit_s, [this] { check_launcher(); });
+  }
+
+ private:
+  void begin(std::size_t count) {
+    std::map<std::string, std::string> variables = {
+        {kSupervisorVariable, listener_.words()},
+        {kSupervisorSecretVariable, listener_.secret()}};
+    const std::vector<std::string> handed_on = {kSupervisorVariable, kSupervisorSecretVariable};
+    if (command_.name == kMpirun) variables.merge(patience_variables(start_.limit_s));
+    const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+    launch::ChildSpec spec;
+    spec.executable = "/bin/sh";
+    spec.arguments = launch::shell_arguments(
+        launcher_words(command_, static_cast<int>(count), cores, handed_on),
+        {start_.program, kAgentWord});
+    spec.environment = launch::child_variables(1, variables);
+    spec.death_signal = SIGTERM;  // then it ends its processes
+    process_.emplace(spec);
+  }
+
+  void check_launcher() {
+    const auto& exit = process_->reap();
+    if (!exit) return;
+    throw CommError(fmt::format(
+        "{} ended with {} before its processes were here", command_.name,
+        exit->signal != 0 ? fmt::format("signal {}", exit->signal)
+                          : fmt::format("exit code {}", exit->code)));
+  }
+
+  void end() {
+    if (!process_) return;
+    for (const auto& [signal, wait_s] : {std::pair(0, kEnd_s), std::pair(SIGTERM, kForce_s)}) {
+      if (process_->alive() && signal != 0) process_->signal(signal);
+      for (const double until_s = steady_s() + wait_s; process_->alive() && steady_s() < until_s;) {
+        pollfd watched{process_->watch_fd(), POLLIN, 0};
+        ::poll(&watched, 1, kLookAtAgentsMs);
+        process_->reap();
+      }
+    }
+    process_.reset();
+  }
+
+  const LauncherCommand command_;
+  const LauncherStart start_;
+  const std::vector<HostSlots> agents_;
+  AgentListener listener_;
+  std::optional<launch::ChildProcess> process_;
+};
+
+}  // namespace
+
+std::string launcher_words(const LauncherCommand& command, int processes, int cores,
+                           const std::vector<std::string>& variables) {
+  std::string words = fmt::format("{} -n {}", command.name, processes);
+  if (command.name == kMpirun) {
+    if (!command.hosts.empty()) words += " --host " + host_words(command);
+    const bool beyond =
+        command.hosts.empty() ? processes > cores : processes > count_slots(command.hosts);
+    if (beyond) words += " --oversubscribe";
+    for (const std::string& name : variables) words += " -x " + name;
+    words += interface_words(command);
+  } else {
+    words += " --kill-on-bad-exit=1";  // as mpirun does; else a rank that is stopped would stay
+    if (!command.hosts.empty()) words += " --nodelist=" + host_words(command);
+  }
+  if (!command.arguments.empty()) words += " " + command.arguments;
+  return words;
+}
+
+std::unique_ptr<AgentSource> agents_beside(const launch::RankEnvironment& environment,
+                                           const std::string& interface,
+                                           const std::vector<std::string>& arguments,
+                                           AgentGreeting greeting, double limit_s) {
+  return std::make_unique<AgentsBeside>(environment, interface, arguments, std::move(greeting),
+                                        limit_s);
+}
+
+std::unique_ptr<AgentSource> agents_of_launcher(LauncherCommand command, LauncherStart start) {
+  return std::make_unique<AgentsOfLauncher>(std::move(command), std::move(start));
+}
+
+}  // namespace ddpbench::bench

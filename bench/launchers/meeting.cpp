@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/launchers/meeting.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "bench/host/host_network.h"
+#include "bench/host/terminal.h"
+#include "parallel/comm/store/tcp_store_protocol.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// Ports tried from MASTER_PORT on: torchrun's agent holds the first, other jobs perhaps the next.
+constexpr int kPortsTried = 16;
+// The first look for rank 0's file, later ones grow to the second value.
+constexpr auto kFirstLook = std::chrono::milliseconds(2),
+               kLongestLook = std::chrono::milliseconds(50);
+// The answer of a listener that a secret file names: it is on this host.
+constexpr double kConnectTime_s = 2;
+// Of an agent that was told where its supervisor listens.
+constexpr double kToldTime_s = 60;
+
+comm::TcpStoreOptions options_of(const launch::RankEnvironment& environment, double limit_s) {
+  comm::TcpStoreOptions options;
+  options.host = environment.secret.empty() ? "127.0.0.1" : environment.master_address;
+  options.port = environment.master_port + (environment.agent_store ? 1 : 0);
+  options.tries = kPortsTried;
+  // Jobs that were given the same secret find their own listener by the rest.
+  if (!environment.secret.empty()) options.secret = environment.secret + "\n" + environment.job;
+  options.timeout_s = limit_s;
+  return options;
+}
+
+void check_secret(const launch::RankEnvironment& environment, const std::string& interface) {
+  if (environment.secret.empty()) return ensure_one_host(environment, interface);
+  ensure_long_secret(environment);
+  if (environment.several_hosts.empty() || environment.has_master_address) return;
+  throw ConfigError(fmt::format(
+      "{}: ranks on several hosts meet at rank 0's, and MASTER_ADDR does not name it. Set it, "
+      "and have the launcher hand it on (mpirun -x MASTER_ADDR=HOST)",
+      environment.several_hosts));
+}
+
+// The others look for rank 0 at MASTER_ADDR.
+void refuse_loopback(const std::string& interface, const std::string& address,
+                     const std::string& master, double limit_s) {
+  const auto is_loopback = [](const std::string& one) { return one.starts_with("127."); };
+  if (!is_loopback(address) || is_loopback(address_towards(master, limit_s))) return;
+  throw ConfigError(
+      fmt::format("--interface={}: rank 0 would listen at {}, where nobody finds it who looks at "
+                  "MASTER_ADDR={}; name the interface that has that address, or none",
+                  interface, address, master));
+}
+
+// Called often by an agent that waits: says so now and then, and where it was refused.
+class Patience {
+ public:
+  Patience(const launch::RankEnvironment& environment, double limit_s)
+      : environment_(environment), limit_s_(limit_s) {}
+
+  void look() {
+    if (interrupt_requested()) throw Interrupted();
+    const double waited_s = steady_s() - begin_s_;
+    if (environment_.rank != 1 && refused_.empty()) return;
+    if (waited_s < said_s_ + kSayEvery_s) return;
+    said_s_ = waited_s;
+    say_error("ddpbench: rank {}: waiting for rank 0 of {} to come, {:.0f} s of {:.0f} s{}\n",
+              environment_.rank, environment_.world_size, waited_s, limit_s_,
+              refused_.empty() ? ""
+                               : fmt::format(" (--timeout); who listens at {} refuses this rank's "
+                                             "secret (DDPBENCH_JOB_SECRET)",
+                                             refused_));
+  }
+  void note_refusal(const std::string& where) { refused_ = where; }
+  bool is_over() const { return steady_s() - begin_s_ >= limit_s_; }
+
+ private:
+  const launch::RankEnvironment& environment_;
+  const double limit_s_, begin_s_ = steady_s();
+  double said_s_ = 0;    // since begin_s_
+  std::string refused_;  // a listener, maybe another job's; empty: none has
+};
+
+// A file may be that of another job until rank 0's is there, or its listener may have ended.
+FileDescriptor meet_by_file(const launch::RankEnvironment& environment,
+                            comm::TcpStoreOptions options, Patience& patience) {
+  auto pause = kFirstLook;
+  do {
+    if (const auto key = read_secret_file(environment)) {
+      options.port = key->port;
+      options.tries = 1;
+      options.secret = key->secret;
+      if (comm::store_owner(options, key->port, std::min(kConnectTime_s, options.timeout_s))) {
+        return comm::open_store_stream(options);
+      }
+    }
+    patience.look();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestLook);
+  } while (!patience.is_over());
+  throw CommTimeout(fmt::format(
+      "rank 0 has left no secret in {} within {} s: is it running, as this user and on this host? "
+      "To give the ranks a secret: {}",
+      secret_file_path(environment), options.timeout_s, kSecretLine));
+}
+
+}  // namespace
+
+// What the store's thread has taken.
+struct AgentListener::Queue {
+  std::mutex mutex;
+  std::vector<FileDescriptor> sockets;
+  FileDescriptor bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+
+  void add(FileDescriptor socket) {
+    const std::lock_guard lock(mutex);
+    sockets.push_back(std::move(socket));
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(bell.get(), &one, sizeof one);
+  }
+};
+
+AgentListener::AgentListener(const launch::RankEnvironment& environment,
+                             const std::string& interface, double limit_s)
+    : options_(options_of(environment, limit_s)) {
+  check_secret(environment, interface);
+  // Rank 0 listens there and nowhere else; the others find it at MASTER_ADDR.
+  if (!interface.empty()) {
+    options_.host = find_interface(interface).address;
+    refuse_loopback(interface, options_.host, environment.master_address, limit_s);
+  }
+  options_.owner = fmt::format("process {} on {}", ::getpid(), host_name());
+  const bool handed_out = options_.secret.empty();
+  if (handed_out) options_.secret = launch::make_secret();
+  serve();
+  if (handed_out) secret_file_ = SecretFile(environment, {server_->port(), options_.secret});
+}
+
+AgentListener::AgentListener(const std::string& address) {
+  options_.host = address;
+  options_.secret = launch::make_secret();
+  serve();
+}
+
+AgentListener::~AgentListener() = default;
+
+void AgentListener::serve() {
+  queue_ = std::make_shared<Queue>();
+  options_.streams = [queue = queue_](FileDescriptor socket) { queue->add(std::move(socket)); };
+  server_ = comm::make_tcp_store_server(options_);
+}
+
+std::vector<FileDescriptor> AgentListener::take() {
+  const std::lock_guard lock(queue_->mutex);
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto read = ::read(queue_->bell.get(), &count, sizeof count);
+  return std::exchange(queue_->sockets, {});
+}
+
+void AgentListener::watch(std::vector<pollfd>& all) const {
+  all.push_back({queue_->bell.get(), POLLIN, 0});
+}
+
+std::string AgentListener::words() const {
+  return fmt::format("{} {}", server_->port(), options_.host);
+}
+
+FileDescriptor meet_supervisor(const launch::RankEnvironment& environment,
+                               const std::string& interface, double limit_s) {
+  check_secret(environment, interface);
+  Patience patience(environment, limit_s);
+  comm::TcpStoreOptions options = options_of(environment, limit_s);
+  options.check = [&patience] { patience.look(); };
+  options.refused = [&patience](const std::string& where) { patience.note_refusal(where); };
+  if (options.secret.empty()) return meet_by_file(environment, options, patience);
+  return comm::open_store_stream(options);
+}
+
+FileDescriptor meet_supervisor(const std::string& words, const std::string& secret) {
+  const std::size_t blank = words.find(' ');
+  const auto port = number_in<int>(words.substr(0, blank));
+  ensure(port && blank != std::string::npos, "'{}' is no place of a supervisor", words);
+  return comm::open_store_stream({.host = words.substr(blank + 1),
+                                  .port = *port,
+                                  .secret = secret,
+                                  .timeout_s = kToldTime_s});
+}
+
+}  // namespace ddpbench::bench
