@@ -23,9 +23,9 @@ namespace ddpbench::bench {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommRow, operation, count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DevicePlan, device, backend, threads_per_device, cores, gpus,
                                    oversubscribed)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommJob, ranks, hosts, interface, threads, type, reduction, iterations,
-                                   warmup, timeout_s, rows, working_sets, devices, asked_all_reduce,
-                                   all_reduce, emulated_link)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommJob, ranks, hosts, interface, threads, type, reduction,
+                                   iterations, warmup, timeout_s, rows, working_sets, devices,
+                                   asked_all_reduce, all_reduce, emulated_link)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BandwidthSample, working_set_bytes, all_cores, copy_gb_per_s,
                                    reduce_gb_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommRankResult, host, model, all_reduce, bandwidth, wrong, late)
@@ -243,7 +243,8 @@ std::vector<CommJob> make_comm_jobs(const Options& options, const HostDevices& h
   for (const std::string& word : options.ranks) {
     const int ranks = std::stoi(word);
     Options one = options;
-    if (hosts != nullptr) one.backend = hosts->backend(options.backend, options.device, ranks, 0, 1);
+    if (hosts != nullptr)
+      one.backend = hosts->backend(options.backend, options.device, ranks, 0, 1);
     for (const std::string& algorithm : options.all_reduces) {
       const bool first = algorithm == options.all_reduces.front();
       if (!first && !measured) continue;

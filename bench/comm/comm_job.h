@@ -26,8 +26,8 @@ namespace ddpbench::bench {
 
 // Resolves --device on `host`, and --ranks into numbers that each stand once; returns why
 // --device=auto was resolved so. "all" is one rank per core of `host`, or per GPU, or all that
-// `hosts`, if not null, have room for. Throws ConfigError that names option, value and what is allowed. Throws UnavailableError
-// for a device that is missing or lacks the backend.
+// `hosts`, if not null, have room for. Throws ConfigError that names option, value and what is
+// allowed. Throws UnavailableError for a device that is missing or lacks the backend.
 std::string resolve_comm(Options& options, const HostDevices& host,
                          const RunHosts* hosts = nullptr);
 
@@ -48,9 +48,9 @@ struct CommRow {
 
 struct CommJob {
   int ranks = 2;
-  int hosts = 1;         // that the ranks are on
-  std::string interface; // between them (--interface); empty: any
-  bool threads = false;  // ranks are threads of one process
+  int hosts = 1;          // that the ranks are on
+  std::string interface;  // between them (--interface); empty: any
+  bool threads = false;   // ranks are threads of one process
   DataType type = DataType::fp32;
   comm::ReduceOp reduction = comm::ReduceOp::sum;
   int iterations = 0, warmup = 0;
@@ -82,7 +82,8 @@ CommJob make_comm_job(const Options& options, int ranks, const HostDevices& host
 // Chooses working_sets anew. Call it after a change of the devices or the hosts.
 void choose_working_sets(CommJob& job);
 // Makes one world for each number of ranks and each algorithm of --all-reduce. The worlds of the
-// algorithms after the first have rows of all-reduces only. `hosts`: where the ranks are; null: here.
+// algorithms after the first have rows of all-reduces only. `hosts`: where the ranks are; null:
+// here.
 std::vector<CommJob> make_comm_jobs(const Options& options, const HostDevices& host,
                                     const RunHosts* hosts = nullptr);
 HostJob host_job(const CommJob& job);

@@ -186,8 +186,8 @@ void show_row(const CommJob& job, const launch::RankStatus& status, StatusLine& 
                 : "measuring the memory's bandwidth");
 }
 
-launch::SuperviseResult launch_world(const CommJob& job, launch::RankChannels& channels,
-                                     bool quiet, RunHosts* hosts) {
+launch::SuperviseResult launch_world(const CommJob& job, launch::RankChannels& channels, bool quiet,
+                                     RunHosts* hosts) {
   const bool redraws = Progress::style_for_stdout(quiet) == Progress::Style::redraw;
   StatusLine line;
   launch::SuperviseOptions supervise;

@@ -146,8 +146,7 @@ int run_on_hosts(Options options, const std::vector<std::string>& arguments,
   const auto place = place_in_world(options, get);
   options.local_rank.reset();  // it is no part of the configuration
   if (place && place->rank > 0) {
-    return joined_agent_main(*place, options.interface, arguments,
-                             wait_limit_s(options.timeout_s));
+    return joined_agent_main(*place, options.interface, arguments, wait_limit_s(options.timeout_s));
   }
   if (place) fit_to_world(options, *place);
   auto hosts = make_hosts(options, most_processes(options), place, arguments);

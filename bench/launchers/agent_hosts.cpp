@@ -1,20 +1,33 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/launchers/agent_hosts.h"
-
+//
+// AgentHosts: runs whose ranks agents start, however those came to be (agent_source.h): one on each
+// host, or one for each rank. Agents on one host share what is decoded and computed there once.
 #include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "bench/host/terminal.h"
+#include "bench/launchers/agent_source.h"
+#include "bench/launchers/host_list.h"
+#include "bench/launchers/host_run.h"
+#include "bench/launchers/rank_hosts.h"
 #include "bench/options/option_source.h"
+#include "bench/run/launch_run.h"
 #include "parallel/comm_backends.h"
 
 namespace ddpbench::bench {
@@ -48,7 +61,61 @@ std::set<std::size_t> first_agents(std::size_t count) {
   return agents;
 }
 
-}  // namespace
+class AgentHosts final : public RunHosts {
+ public:
+  // Connects to all agents. Throws as AgentSource::connect() does, and has then told those that are
+  // there to end.
+  explicit AgentHosts(std::unique_ptr<AgentSource> source);
+  // Lets the agents end, for a moment.
+  ~AgentHosts() override;
+  AgentHosts(const AgentHosts&) = delete;
+  AgentHosts& operator=(const AgentHosts&) = delete;
+
+  void find_devices(HostDevices& devices) const override;
+  int slots() const override { return count_slots(hosts_); }
+  void describe(report::Environment& environment) const override;
+  std::string backend(const std::string& wanted, const std::string& device, int workers,
+                      int servers, int first_devices) const override;
+  data::DatasetInfo share_inputs(const Options& options) override;
+  void prepare(const HostJob& job) override;
+  launch::SuperviseResult run(const HostJob& job, launch::RankChannels& channels,
+                              const launch::SuperviseOptions& supervise) override;
+  int count() const override { return static_cast<int>(leaders_.size()); }
+  bool oversubscribes(const HostJob& job) const override;
+  report::MachineSnapshot snapshot() override;
+  bool has_reference() override;
+  int hosts_of(int ranks) const override;
+
+ private:
+  using Variables = std::map<std::string, std::string>;
+
+  void connect(const std::set<std::size_t>& wanted);
+  void close(const AgentEnd& end);
+  void find_leaders();
+  const HostView& view(std::size_t agent) const { return views_.at(agent); }
+  std::size_t leader_of(std::size_t agent) const;
+  RankHosts hosts_of(const std::vector<HostPlace>& places) const;
+  std::vector<HostPlace> places_of(const HostJob& job) const;
+  std::set<int> cores_of_machine(const std::string& mark) const;
+  std::vector<AgentRun> orders(const HostJob& job, const std::vector<HostPlace>& places,
+                               const RankHosts& joined) const;
+  HostInputs give_inputs(std::size_t agent);
+  template <typename Word>
+  std::optional<Word> await(HostLink& link);
+  Variables meeting(const HostJob& job, std::size_t processes, bool one_host);
+  bool is_told_to_end() const;
+
+  std::unique_ptr<AgentSource> source_;
+  const std::vector<HostSlots>& hosts_;  // [agent]
+  std::vector<HostLink> links_;          // [agent]
+  std::vector<HostView> views_;          // [agent], of the first connection
+  std::vector<std::size_t> leaders_;     // of each host its first agent
+  std::vector<std::string> decoded_;     // [agent] where its host has the data set; for leaders
+  std::string settings_;                 // of share_inputs(); empty: not yet
+  std::size_t started_ = 0;              // so many agents were started last
+  bool engine_used_ = false;             // by them
+  bool has_reference_ = false;
+};
 
 AgentHosts::AgentHosts(std::unique_ptr<AgentSource> source)
     : source_(std::move(source)), hosts_(source_->agents()), links_(hosts_.size()) {
@@ -125,7 +192,9 @@ RankHosts AgentHosts::hosts_of(const std::vector<HostPlace>& places) const {
   return RankHosts(members);
 }
 
-int AgentHosts::hosts_of(int ranks) const { return hosts_of(place_ranks(hosts_, ranks, 0)).count(); }
+int AgentHosts::hosts_of(int ranks) const {
+  return hosts_of(place_ranks(hosts_, ranks, 0)).count();
+}
 
 // The first agent has rank 0, whose environment is that of the report.
 void AgentHosts::describe(report::Environment& environment) const {
@@ -257,8 +326,7 @@ report::MachineSnapshot AgentHosts::snapshot() {
 void AgentHosts::prepare(const HostJob& job) {
   const std::size_t processes = job.devices.size();
   for (HostLink& link : links_) link.look(steady_s());
-  const bool uses_engine =
-      !job.is_reference && processes > 1 && is_engine_of_launcher(job.backend);
+  const bool uses_engine = !job.is_reference && processes > 1 && is_engine_of_launcher(job.backend);
   if (uses_engine && source_->starts_anew() && (engine_used_ || started_ != processes)) {
     close({});
     for (HostLink& link : links_) link = HostLink();
@@ -352,8 +420,7 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   std::vector<HostLink*> links;
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const int number = job.is_reference ? 0 : static_cast<int>(rank);
-    processes.push_back(
-        {&links_[places[rank].host], number, joined.name(static_cast<int>(rank))});
+    processes.push_back({&links_[places[rank].host], number, joined.name(static_cast<int>(rank))});
   }
   launch::ChannelLayout layout = channels.layout();
   if (job.is_reference) layout.ranks = 1;
@@ -374,9 +441,10 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   HostRun hosts(std::move(links), std::move(processes), channels, job.timeout_s);
   launch::SuperviseOptions watch = supervise;
   watch.interrupted = [&] {
-    const bool is_lost = source_->has_engine() && std::ranges::any_of(places, [&](const auto& place) {
-      return !links_[place.host].lost().empty();
-    });
+    const bool is_lost =
+        source_->has_engine() && std::ranges::any_of(places, [&](const auto& place) {
+          return !links_[place.host].lost().empty();
+        });
     return (supervise.interrupted() || is_told_to_end()) && !is_lost;
   };
   auto result = launch::supervise(hosts.children(), begin_s, 1, channels, watch);
@@ -387,6 +455,12 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   if (job.is_reference) has_reference_ = !result.failure && !result.interrupted;
   if (!job.is_reference && is_engine_of_launcher(job.backend)) engine_used_ = true;
   return result;
+}
+
+}  // namespace
+
+std::unique_ptr<RunHosts> hosts_of_agents(std::unique_ptr<AgentSource> source) {
+  return std::make_unique<AgentHosts>(std::move(source));
 }
 
 }  // namespace ddpbench::bench

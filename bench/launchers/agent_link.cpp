@@ -170,9 +170,9 @@ void HostLink::hear_view(HostView view) {
 void HostLink::end() {
   const std::string said =
       last_errors_.empty() ? "" : fmt::format(": {}", fmt::join(last_errors_, "; "));
-  lost_ = fmt::format("{}: {}; {}{}", words_,
-                      view_ ? "the connection is gone" : "it cannot be used",
-                      stream_->end_words(view_.has_value()), said);
+  lost_ =
+      fmt::format("{}: {}; {}{}", words_, view_ ? "the connection is gone" : "it cannot be used",
+                  stream_->end_words(view_.has_value()), said);
   stream_.reset();
 }
 

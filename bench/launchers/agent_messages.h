@@ -88,8 +88,8 @@ struct AgentEnd {
   std::string message;  // empty: nothing
 };
 
-using AgentOrder =
-    std::variant<AgentGreeting, AgentInputs, AgentStore, AgentRun, AgentSignal, AgentLook, AgentEnd>;
+using AgentOrder = std::variant<AgentGreeting, AgentInputs, AgentStore, AgentRun, AgentSignal,
+                                AgentLook, AgentEnd>;
 
 // ---- from the agent ----
 

@@ -12,6 +12,7 @@
 
 #include "bench/launchers/agent_link.h"
 #include "bench/launchers/host_list.h"
+#include "bench/run/launch_run.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
@@ -80,5 +81,9 @@ struct LauncherStart {
   int port = kUsualPort;
 };
 std::unique_ptr<AgentSource> agents_of_launcher(LauncherCommand command, LauncherStart start);
+
+// Connects to all agents. Throws as AgentSource::connect() does, and has then told those that are
+// there to end.
+std::unique_ptr<RunHosts> hosts_of_agents(std::unique_ptr<AgentSource> source);
 
 }  // namespace ddpbench::bench

@@ -438,17 +438,15 @@ int host_agent_main(const launch::GetVariable& get) {
   const auto environment = launch::read_rank_environment(get);
   const launch::RankEnvironment place = environment.value_or(launch::RankEnvironment());
   const char* const secret = get(kSupervisorSecretVariable);
-  ensure(secret != nullptr, "{} is set without {}", kSupervisorVariable,
-         kSupervisorSecretVariable);
+  ensure(secret != nullptr, "{} is set without {}", kSupervisorVariable, kSupervisorSecretVariable);
   return run_agent(meet_supervisor(words, secret), {place.rank, place.world_size, ""});
 }
 
 int joined_agent_main(const launch::RankEnvironment& environment, const std::string& interface,
                       const std::vector<std::string>& arguments, double limit_s) {
   catch_interrupts();
-  return run_agent(
-      meet_supervisor(environment, interface, limit_s),
-      {environment.rank, environment.world_size, common_arguments(arguments)});
+  return run_agent(meet_supervisor(environment, interface, limit_s),
+                   {environment.rank, environment.world_size, common_arguments(arguments)});
 }
 
 }  // namespace ddpbench::bench

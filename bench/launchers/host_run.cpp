@@ -128,8 +128,8 @@ void HostRun::miss_silent_hosts(double now_s) {
   const double limit_s = std::max(timeout_s_, kLeastSilence_s);
   for (HostLink* const link : links_) {
     if (!link->lost().empty() || now_s - link->heard_s() < limit_s) continue;
-    link->give_up(fmt::format("{}: nothing was heard of it for {:.3g} s (--timeout)",
-                              link->words(), limit_s));
+    link->give_up(fmt::format("{}: nothing was heard of it for {:.3g} s (--timeout)", link->words(),
+                              limit_s));
   }
 }
 

@@ -40,10 +40,7 @@ class Arrivals {
   // `links`: [rank]. `arguments`: what each agent's command line must be.
   Arrivals(AgentListener& listener, std::vector<HostLink>& links, const AgentGreeting& greeting,
            std::string arguments)
-      : listener_(listener),
-        links_(links),
-        greeting_(greeting),
-        arguments_(std::move(arguments)) {}
+      : listener_(listener), links_(links), greeting_(greeting), arguments_(std::move(arguments)) {}
 
   // Waits until the first `count` are here. `check` is called often. Throws ConfigError for those
   // that do not fit each other.
@@ -61,13 +58,14 @@ class Arrivals {
       look(count);
       const double waited_s = steady_s() - begin_s;
       if (waited_s >= limit_s) {
-        throw CommTimeout(fmt::format("{} did not come within {:g} s (--timeout)",
-                                      missing(count), limit_s));
+        throw CommTimeout(
+            fmt::format("{} did not come within {:g} s (--timeout)", missing(count), limit_s));
       }
       if (waited_s < said_s + kSayEvery_s) continue;
       said_s = waited_s;
-      say_error("ddpbench: rank 0: waiting for {} of {} to come, {:.0f} s of {:.0f} s (--timeout)\n",
-                missing(count), count, waited_s, limit_s);
+      say_error(
+          "ddpbench: rank 0: waiting for {} of {} to come, {:.0f} s of {:.0f} s (--timeout)\n",
+          missing(count), count, waited_s, limit_s);
     }
   }
 
@@ -90,7 +88,8 @@ class Arrivals {
 
   void look(std::size_t count) {
     for (FileDescriptor& socket : listener_.take()) {
-      guests_.emplace_back("a rank", "the process of a rank", agent_behind_socket(std::move(socket)), greeting_);
+      guests_.emplace_back("a rank", "the process of a rank",
+                           agent_behind_socket(std::move(socket)), greeting_);
     }
     for (HostLink& link : links_) {
       link.look(steady_s());
@@ -115,9 +114,10 @@ class Arrivals {
                                     rank, count));
     }
     if (view.arguments != arguments_) {
-      throw ConfigError(fmt::format("the ranks have different command lines: `{}` on rank {} but "
-                                    "`{}` on rank 0",
-                                    printable(view.arguments), rank, printable(arguments_)));
+      throw ConfigError(
+          fmt::format("the ranks have different command lines: `{}` on rank {} but "
+                      "`{}` on rank 0",
+                      printable(view.arguments), rank, printable(arguments_)));
     }
     if (rank >= count || links_[rank].view() != nullptr) {
       guest.close({ConfigError("").exit_code(),
@@ -251,23 +251,23 @@ class AgentsOfLauncher final : public AgentSource {
     end();
     const std::size_t count = *wanted.rbegin() + 1;
     begin(count);
-    Arrivals(listener_, links, start_.greeting, "")
-        .await(count, start_.limit_s, [this] { check_launcher(); });
+    Arrivals(listener_, links, start_.greeting, "").await(count, start_.limit_s, [this] {
+      check_launcher();
+    });
   }
 
  private:
   void begin(std::size_t count) {
     std::map<std::string, std::string> variables = {
-        {kSupervisorVariable, listener_.words()},
-        {kSupervisorSecretVariable, listener_.secret()}};
+        {kSupervisorVariable, listener_.words()}, {kSupervisorSecretVariable, listener_.secret()}};
     const std::vector<std::string> handed_on = {kSupervisorVariable, kSupervisorSecretVariable};
     if (command_.name == kMpirun) variables.merge(patience_variables(start_.limit_s));
     const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
     launch::ChildSpec spec;
     spec.executable = "/bin/sh";
-    spec.arguments = launch::shell_arguments(
-        launcher_words(command_, static_cast<int>(count), cores, handed_on),
-        {start_.program, kAgentWord});
+    spec.arguments =
+        launch::shell_arguments(launcher_words(command_, static_cast<int>(count), cores, handed_on),
+                                {start_.program, kAgentWord});
     spec.environment = launch::child_variables(1, variables);
     spec.death_signal = SIGTERM;  // then it ends its processes
     process_.emplace(spec);
@@ -276,10 +276,9 @@ class AgentsOfLauncher final : public AgentSource {
   void check_launcher() {
     const auto& exit = process_->reap();
     if (!exit) return;
-    throw CommError(fmt::format(
-        "{} ended with {} before its processes were here", command_.name,
-        exit->signal != 0 ? fmt::format("signal {}", exit->signal)
-                          : fmt::format("exit code {}", exit->code)));
+    throw CommError(fmt::format("{} ended with {} before its processes were here", command_.name,
+                                exit->signal != 0 ? fmt::format("signal {}", exit->signal)
+                                                  : fmt::format("exit code {}", exit->code)));
   }
 
   void end() {

@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "bench/host/host_network.h"
-#include "bench/launchers/agent_hosts.h"
 #include "bench/launchers/agent_source.h"
 #include "bench/plan/sweep_plan.h"
 #include "parallel/strategies.h"
@@ -127,8 +126,7 @@ std::unique_ptr<AgentSource> agents_of(const Options& options, int most, Launche
   const AgentGreeting greeting{options.device, std::filesystem::current_path().string()};
   if (choice.launcher == kSsh) {
     return agents_behind_shell(
-        std::move(choice.hosts),
-        options.remote_shell.empty() ? kSecureShell : options.remote_shell,
+        std::move(choice.hosts), options.remote_shell.empty() ? kSecureShell : options.remote_shell,
         options.remote_program.empty() ? own_path() : options.remote_program, greeting, port);
   }
   if (!is_in_path(choice.launcher)) {
@@ -169,13 +167,12 @@ std::unique_ptr<RunHosts> make_hosts(const Options& options, int most,
                                      const std::optional<launch::RankEnvironment>& environment,
                                      const std::vector<std::string>& arguments) {
   if (environment && environment->world_size > 1) {
-    return std::make_unique<AgentHosts>(
-        agents_beside(*environment, options.interface, arguments, {options.device, ""},
-                      wait_limit_s(options.timeout_s)));
+    return hosts_of_agents(agents_beside(*environment, options.interface, arguments,
+                                         {options.device, ""}, wait_limit_s(options.timeout_s)));
   }
   LauncherChoice choice = choose_launcher(options);
   if (choice.launcher == kLocal) return nullptr;
-  return std::make_unique<AgentHosts>(agents_of(options, most, std::move(choice)));
+  return hosts_of_agents(agents_of(options, most, std::move(choice)));
 }
 
 void fit_to_world(Options& options, const launch::RankEnvironment& environment) {

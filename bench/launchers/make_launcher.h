@@ -27,8 +27,8 @@ LauncherChoice choose_launcher(const Options& options);
 
 // Where the ranks of the options' runs are: on the hosts that they name, behind the launcher that
 // they name, or, where a launcher has started this process as rank 0 (`environment`), beside it.
-// Null: here. `most`: processes of a run. Throws ConfigError, and CommError for hosts that cannot be
-// used.
+// Null: here. `most`: processes of a run. Throws ConfigError, and CommError for hosts that cannot
+// be used.
 std::unique_ptr<RunHosts> make_hosts(const Options& options, int most,
                                      const std::optional<launch::RankEnvironment>& environment,
                                      const std::vector<std::string>& arguments);

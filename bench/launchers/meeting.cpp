@@ -195,10 +195,8 @@ FileDescriptor meet_supervisor(const std::string& words, const std::string& secr
   const std::size_t blank = words.find(' ');
   const auto port = number_in<int>(words.substr(0, blank));
   ensure(port && blank != std::string::npos, "'{}' is no place of a supervisor", words);
-  return comm::open_store_stream({.host = words.substr(blank + 1),
-                                  .port = *port,
-                                  .secret = secret,
-                                  .timeout_s = kToldTime_s});
+  return comm::open_store_stream(
+      {.host = words.substr(blank + 1), .port = *port, .secret = secret, .timeout_s = kToldTime_s});
 }
 
 }  // namespace ddpbench::bench

@@ -1,29 +1,26 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// DeviceWait: makes a rank wait for its device so that a hanging kernel or an interrupt ends the
-// run. Stream::synchronize has no deadline: call it only for work that was waited for here.
+// DeviceWait: makes a rank wait for its device so that a hanging kernel ends the run.
+// Stream::synchronize has no deadline: call it only for work that was waited for here.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "base/error.h"
-#include "bench/host/terminal.h"
 #include "kernels/runtime/device.h"
 #include "parallel/comm/store/deadline.h"
 
 namespace ddpbench::bench {
 
 struct DeviceWaitOptions {
-  int rank = 0;                       // for messages, like `device`
-  std::string device;                 // "cuda:0"
-  double limit_s = 1e6;               // limit of each wait
-  std::function<bool()> interrupted;  // may be empty; each thread that waits calls it
+  int rank = 0;          // for messages, like `device`
+  std::string device;    // "cuda:0"
+  double limit_s = 1e6;  // limit of each wait
 };
 
 class DeviceWait {
@@ -35,15 +32,11 @@ class DeviceWait {
   void at_step(std::uint64_t step) noexcept { step_ = step; }
 
   // Returns when the device has reached `event`. Throws CommTimeout beyond the limit (peers may be
-  // to blame), Interrupted when the user interrupts, and the device's own errors. Thread-safe.
+  // to blame), and the device's own errors. Thread-safe.
   void until(const Event& event, std::string_view what) {
     if (event.reached()) return;
     const comm::Deadline deadline = comm::deadline_after(options_.limit_s);
     while (!event.reached()) {
-      if (options_.interrupted && options_.interrupted()) {
-        gave_up_ = true;
-        throw Interrupted();
-      }
       if (comm::has_passed(deadline)) {
         gave_up_ = true;
         throw CommTimeout(fmt::format(

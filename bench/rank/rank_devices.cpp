@@ -159,7 +159,6 @@ RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
       rank.statistics.push_back(make_world(job, *store, number, trainers, *rank.devices[0], world));
     }
     world.progress = nullptr;
-    world.check = nullptr;
     if (rank.devices.size() == 1) return;
     world.link = {};  // they are in one process
     if (synchronises) rank.statistics = make_thread_world(job, pointers(rank), world);

@@ -100,7 +100,6 @@ void RankTrainer::make_devices() {
       {.progress = [this] { writer_.collective(); },
        .watch = &calls_made_,
        .joining = [this] { writer_.state(launch::RankState::setup); },
-       .check = inputs_.check,
        .address = inputs_.address});
   // The waits for peers have the same limit and know more of the peers, so they report first. Both
   // report before the supervisor, which waits a second longer.
@@ -109,8 +108,7 @@ void RankTrainer::make_devices() {
   wait_ = std::make_shared<DeviceWait>(DeviceWaitOptions{
       .rank = inputs_.rank,
       .device = devices_.devices[0]->name(),
-      .limit_s = wait_limit_s(job_.options.timeout_s) + (alone ? 0 : kAfterPeers_s),
-      .interrupted = inputs_.interrupted});
+      .limit_s = wait_limit_s(job_.options.timeout_s) + (alone ? 0 : kAfterPeers_s)});
 }
 
 void RankTrainer::make_recorder() {
@@ -266,7 +264,6 @@ void RankTrainer::resume() {
 }
 
 void RankTrainer::take_step(bool timed, int epoch, std::int64_t cycle_step) {
-  if (inputs_.interrupted && inputs_.interrupted()) throw Interrupted();
   calls_made_.begin_step();
   recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
   Replica& primary = *strategy_->replicas()[0];

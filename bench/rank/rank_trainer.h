@@ -35,7 +35,7 @@
 
 namespace ddpbench::bench {
 
-// What the rank gets from the supervisor or the joined world.
+// What the rank gets from who started it.
 struct RankInputs {
   int rank = 0;
   comm::Store* store = nullptr;                 // null when the run is one rank
@@ -44,10 +44,8 @@ struct RankInputs {
   ReferenceWeights* reference_out = nullptr;    // the reference process fills it
   // With --emulate-gil: that of the process, if it has several ranks; null: the rank's own.
   InterpreterLock* interpreter = nullptr;
-  std::function<bool()> interrupted;  // polled between steps; may be empty
-  std::function<void()> check;        // see WorldOptions; may be empty
-  std::string address;                // see WorldOptions; may be empty
-  std::string host;                   // this host's name in the report; empty: its own
+  std::string address;  // see WorldOptions; may be empty
+  std::string host;     // this host's name in the report; empty: its own
   // Measures this host's clock, where this rank does so for its host; else empty.
   std::function<ClockReading()> read_clock;
 };

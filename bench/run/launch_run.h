@@ -116,8 +116,8 @@ struct HostJob {
   int servers = 0;                        // of the ranks, the last
   int threads_per_device = 1;
   double timeout_s = 0;
-  std::string interface;          // --interface
-  bool is_reference = false;      // each host computes it, by a rank that is alone
+  std::string interface;      // --interface
+  bool is_reference = false;  // each host computes it, by a rank that is alone
   HostReference reference = {};
 };
 HostJob host_job(const TrainingJob& job, const HostReference& reference = {});

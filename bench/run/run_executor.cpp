@@ -147,10 +147,9 @@ TrainingJob RunExecutor::plan(const RunCell& cell) const {
   Options options = entry_options(options_, cell);
   if (hosts_ != nullptr) {
     const bool alone = strategy_traits(cell.strategy).one_process;
-    options.backend =
-        hosts_->backend(options.backend, backend_device(options, cell.servers),
-                        alone ? 1 : cell.world_size, alone ? 0 : cell.servers,
-                        alone ? cell.world_size : 1);
+    options.backend = hosts_->backend(options.backend, backend_device(options, cell.servers),
+                                      alone ? 1 : cell.world_size, alone ? 0 : cell.servers,
+                                      alone ? cell.world_size : 1);
   }
   TrainingJob job = make_training_job(options, cell, dataset_info_, network_, host_);
   job.title = run_title(cell, options_);

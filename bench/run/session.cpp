@@ -70,7 +70,7 @@ Session::Session(Options options, std::vector<std::string> arguments,
   catch_interrupts();  // what is planned and decoded from here on ends in a report
   executor_.emplace(options_, host_, hosts_.get());
   const std::string weights_note = hosts_ ? checkpoint_note(options_, model())  // on the hosts
-                                           : check_checkpoint(options_, model());
+                                          : check_checkpoint(options_, model());
   cells_ = plan_matrix(options_);
   if (!options_.runs.empty()) drop_equal_cells();
   std::vector<TrainingJob> planned;  // every cell, before the first run is started

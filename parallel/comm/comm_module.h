@@ -17,7 +17,7 @@
 namespace ddpbench {
 
 // To be raised with every change of a class that crosses a module's border.
-#define DDPBENCH_MODULE_INTERFACE "20"
+#define DDPBENCH_MODULE_INTERFACE "21"
 
 // Interface and compiler must be equal on both sides: both decide how objects lie in memory.
 inline constexpr const char* kModuleBuild =
@@ -43,9 +43,6 @@ struct WorldOptions {
   // nccl: called several times a second while a communicator is made, on the thread that makes it.
   // A process that watches the ranks does not know of join_patience_s. Must be cheap; may be empty.
   std::function<void()> joining;
-  // Called now and then while a rank waits for the others to come, not over nccl; may be empty.
-  // What it throws ends the wait.
-  std::function<void()> check;
   // Over shared memory, of registered memory.
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
   comm::Link link;      // over shared memory: what each call is to last as long as over
@@ -72,12 +69,6 @@ class CommModule {
 
   // The library's name and version, "Open MPI 4.1.4".
   virtual std::string version() const = 0;
-  // Begins, beside what the caller does, what make() would wait for. Until finish_preparing() has
-  // returned, the library may change the environment, so no thread of this process may read it. A
-  // process that does not come to finish_preparing() or make() then has_left_thread().
-  virtual void prepare() const {}
-  // Waits for what prepare() has begun. Throws what make() throws.
-  virtual void finish_preparing(const WorldOptions&) const {}
   // Collective over `size` processes that share `store`. Throws CommError when a peer does not come
   // before the timeout, UnavailableError when this process cannot use the library.
   virtual std::unique_ptr<Communicator> make(Store& store, int rank, int size,

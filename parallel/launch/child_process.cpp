@@ -52,11 +52,6 @@ std::optional<ProcessState> read_process_state(pid_t pid) {
 
 namespace {
 
-ProcessName name_process(pid_t pid) {
-  const auto state = read_process_state(pid);
-  return {pid, state ? state->start : 0};
-}
-
 // The pointers that execve wants; they point into `texts`.
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -135,10 +130,6 @@ void set_oom_score(const std::string& score) {
 }
 
 }  // namespace
-
-ProcessName own_process() { return name_process(::getpid()); }
-
-ProcessName parent_process() { return name_process(::getppid()); }
 
 ChildExit exit_by(int wait_status) {
   if (WIFSIGNALED(wait_status)) return {.signal = WTERMSIG(wait_status)};

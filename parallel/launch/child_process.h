@@ -34,17 +34,6 @@ struct ProcessState {
 // nullopt when there is no such process.
 std::optional<ProcessState> read_process_state(pid_t pid);
 
-// Tells a process from a later one with the same number.
-struct ProcessName {
-  pid_t pid = 0;
-  std::uint64_t start = 0;  // as in ProcessState
-};
-
-ProcessName own_process();
-// The process that started this one, or that has it since that ended. {0, 0} where it is in another
-// PID namespace.
-ProcessName parent_process();
-
 struct ChildSpec {
   std::string executable;
   std::vector<std::string> arguments;    // argv, the name included

@@ -226,16 +226,25 @@ std::optional<RunFailure> find_absent(Ranks ranks) {
                                           place(ranks, *rank)));
   }
   const auto deserter = find_first(ranks, [](const RankView& view) {
-    return view.exit && !has_failed(view) &&
-           (view.deserted || view.status.state != RankState::finished);
+    return view.exit && !has_failed(view) && view.status.state != RankState::finished;
   });
   if (!deserter) return std::nullopt;
-  const char* const how =
-      ranks[*deserter].exit->is_known ? "" : "; how it ended is known to its launcher only";
-  return noticed_failure_at(
-      ranks, *deserter, "exit",
-      fmt::format("{} ended {} though others needed it{}", process_words(ranks, *deserter),
-                  place(ranks, *deserter), how));
+  return noticed_failure_at(ranks, *deserter, "exit",
+                            fmt::format("{} ended {} though others needed it",
+                                        process_words(ranks, *deserter), place(ranks, *deserter)));
+}
+
+// The only rank, where ranks are on several hosts, that has neither failed nor ended: each rank
+// that lives fails soon after another has. nullopt: several such ranks, or none, or one host.
+std::optional<int> silent_rank(std::span<const RankView> ranks) {
+  std::optional<int> silent;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].host.empty()) return std::nullopt;
+    if (has_failed(ranks[rank]) || ranks[rank].exit || ended_well(ranks[rank])) continue;
+    if (silent) return std::nullopt;
+    silent = static_cast<int>(rank);
+  }
+  return silent;
 }
 
 }  // namespace
@@ -253,17 +262,6 @@ bool has_failed(const RankView& view) {
 bool only_noticed(const RankView& view) {
   const std::optional<RankError>& error = view.status.error;
   return error && (error->kind == "comm" || error->kind == "timeout");
-}
-
-std::optional<int> silent_rank(std::span<const RankView> ranks) {
-  std::optional<int> silent;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (ranks[rank].host.empty()) return std::nullopt;
-    if (has_failed(ranks[rank]) || ranks[rank].exit || ended_well(ranks[rank])) continue;
-    if (silent) return std::nullopt;
-    silent = static_cast<int>(rank);
-  }
-  return silent;
 }
 
 std::optional<RunFailure> find_cause(std::span<const RankView> ranks) {

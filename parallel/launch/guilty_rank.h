@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the rank that caused the failure of a run, by what the supervisor or another rank has seen.
+// Finds the rank that caused the failure of a run, by what the supervisor has seen.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,6 @@ struct RankView {
   RankStatus status;
   std::optional<ChildExit> exit;  // once it has ended
   bool stopped = false;           // by SIGSTOP or a debugger
-  bool deserted = false;          // it ended too early, though it may have taken its last step
   double last_progress_s = 0;     // when its heartbeat last changed
   std::string host;               // its name, where ranks are on several hosts
   std::string lost;               // why its host is out of reach; empty: it is not
@@ -33,10 +32,6 @@ bool has_failed(const RankView& view);
 
 // True when a rank failed because of another: it lost a peer, or a deadline passed while it waited.
 bool only_noticed(const RankView& view);
-
-// The only rank, where ranks are on several hosts, that has neither failed nor ended: each rank
-// that lives fails soon after another has. nullopt: several such ranks, or none, or one host.
-std::optional<int> silent_rank(std::span<const RankView> ranks);
 
 // The failure that can be named at once: that of a rank that died or threw an error of its own.
 // nullopt while there is none. REQUIRES: not empty.

@@ -188,19 +188,6 @@ RankChannels RankChannels::adopt(int fd) {
   return channels;
 }
 
-RankChannels RankChannels::open(const std::string& handle, const ChannelLayout& layout) {
-  RankChannels channels(SharedMemory::open(handle));
-  channels.layout_ = layout;
-  const BufferView view = channels.memory_.view();
-  const auto* const header = reinterpret_cast<const ChannelHeader*>(view.data);
-  if (view.bytes != channels.bytes() || header->magic != kMagic ||
-      header->layout.ranks != layout.ranks) {
-    throw CommError(fmt::format("the memory {} does not hold the channels of {} ranks of this run",
-                                handle, layout.ranks));
-  }
-  return channels;
-}
-
 std::span<std::byte> RankChannels::area(int rank) {
   return {area_of(rank), bytes_per_rank(layout_)};
 }

@@ -57,14 +57,10 @@ class RankChannels {
  public:
   static RankChannels create(const ChannelLayout& layout);  // memfd, for child processes
   static RankChannels adopt(int fd);                        // in a child
-  // Maps the channels that another process of this host made for `layout`, by its handle(). They
-  // stay when that process ends. Throws CommError when they are not those.
-  static RankChannels open(const std::string& handle, const ChannelLayout& layout);
   static std::size_t bytes_per_rank(const ChannelLayout& layout);
 
   const ChannelLayout& layout() const { return layout_; }
   int fd() const { return memory_.fd(); }
-  std::string handle() const { return memory_.handle(); }  // for open(); REQUIRES: made by create()
   RankWriter writer(int rank) { return RankWriter(area_of(rank)); }
   RankStatus status(int rank) const;
   // Of StepRecord, BucketRecord, ReplicaRecord or TraceRecord.
@@ -77,7 +73,7 @@ class RankChannels {
   std::uint64_t dropped_steps(int rank) const;
   std::uint64_t dropped_trace(int rank) const;
   std::string result(int rank) const;
-  // The whole area of one rank, for sending it to another host (joined world).
+  // The whole area of one rank, for sending it to another host.
   std::span<std::byte> area(int rank);
 
  private:

@@ -20,23 +20,6 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-// Of a name that stands twice getenv() finds the first, too.
-Variables read_environment() {
-  Variables variables;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals == std::string_view::npos) continue;
-    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return variables;
-}
-
-std::optional<Variables>& kept() {
-  static std::optional<Variables> variables;
-  return variables;
-}
-
 constexpr const char* kOpenMpiRank = "OMPI_COMM_WORLD_RANK";
 
 // The variables of one launcher. Of several alternatives the first that is set counts.
@@ -265,7 +248,6 @@ void read_master(const Reader& reader, const LauncherVariables& names, RankEnvir
 // who sets the variables by hand names none: the port then tells them apart.
 void read_job(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
   std::string id = reader.first(names.job_id).value_or("none");
-  result.job_is_named = id != "none" || result.launcher == "ddpbench";
   if (const auto step = reader.first(names.step_id)) id += "." + *step;
   result.job = fmt::format("{}:{}:{}:{}", names.launcher, id, result.master_port,
                            reader.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
@@ -312,13 +294,6 @@ void read_first_host(const Reader& reader, const LauncherVariables& names,
   result.has_master_address = true;
 }
 
-// mpirun itself refuses what is no number of seconds.
-void read_patience(const Reader& reader, RankEnvironment& result) {
-  if (result.launcher != "mpirun") return;
-  const auto told = number_in<int>(reader.text("OMPI_MCA_odls_base_sigkill_timeout").value_or(""));
-  if (told) result.seconds_to_end = std::max(0, *told);
-}
-
 // libgomp reads these when it is loaded, so only a parent can set them. Passive: a thread that
 // spins after its share of work takes the core from the communication thread. Unbound: each device
 // binds its own threads, and libgomp would give all ranks the same cores.
@@ -338,20 +313,22 @@ std::vector<std::string> block_of(const Variables& variables) {
 
 }  // namespace
 
+// Of a name that stands twice getenv() finds the first, too.
 std::map<std::string, std::string> environment_variables() {
-  return kept() ? *kept() : read_environment();
+  Variables variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
 }
 
 std::optional<std::string> environment_variable(const char* name) {
-  if (kept()) {
-    const auto found = kept()->find(name);
-    return found == kept()->end() ? std::nullopt : std::optional(found->second);
-  }
   const char* const value = std::getenv(name);
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
-
-void keep_environment() { kept() = read_environment(); }
 
 std::optional<RankEnvironment> read_rank_environment(const GetVariable& get,
                                                      std::optional<std::int64_t> local_rank) {
@@ -369,7 +346,6 @@ std::optional<RankEnvironment> read_rank_environment(const GetVariable& get,
   read_master(reader, *names, result);
   read_job(reader, *names, result);
   read_first_host(reader, *names, result);
-  read_patience(reader, result);
   result.secret = reader.text("DDPBENCH_JOB_SECRET").value_or("");
   result.host = reader.text("DDPBENCH_RANK_HOST").value_or("");
   result.runtime_directory = reader.text("XDG_RUNTIME_DIR").value_or("");

@@ -22,10 +22,6 @@ std::map<std::string, std::string> environment_variables();
 // nullopt: it is not set.
 std::optional<std::string> environment_variable(const char* name);
 
-// The functions above read a copy from now on, so that a library may change the environment on
-// another thread, as MPI does when it starts. REQUIRES: no other thread calls them meanwhile.
-void keep_environment();
-
 struct RankEnvironment {
   int rank = 0;
   int local_rank = 0;
@@ -44,13 +40,8 @@ struct RankEnvironment {
   // What tells this job from others of the user: launcher, the launcher's name for the job, port,
   // number of the restart. The same on all ranks. No secret.
   std::string job;
-  // Whether the launcher has named it. By-hand variables and, mostly, torchrun do not.
-  bool job_is_named = false;
   // "LOCAL_WORLD_SIZE=2 of WORLD_SIZE=4" where the variables say that ranks are on several hosts.
   std::string several_hosts;
-  // From a launcher's SIGTERM to its SIGKILL, at most: what Open MPI's mpirun was told
-  // (OMPI_MCA_odls_base_sigkill_timeout). With each rank that ends it waits up to a second less.
-  double seconds_to_end = 1;
   // DDPBENCH_RANK_HOST: its host's name in reports, where an agent started it and the ranks are on
   // several hosts; else empty.
   std::string host;

@@ -2,30 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/exports/trace.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "base/error.h"
-#include "base/json.h"
 #include "reports/json/json_text.h"
 
 namespace ddpbench::report {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TraceProcess, id, name, threads, label)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TraceEvent, name, category, process, thread, begin_s, end_s,
-                                   arguments)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TraceFlow, name, process, from_thread, to_thread, from_s, to_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TraceCounter, name, process, time_s, values)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Trace, metadata, processes, events, flows, counters)
-
 namespace {
-
-constexpr std::string_view kPartBegin = "{\n\"trace_part\": ";
-constexpr const char* kPartName = "the trace of the ranks";
 
 // Viewers add a begin and a duration, some as decimals, some as doubles, some as whole nanoseconds.
 // Whatever they do, the sums of whole ticks of 125 ns are exact: they are eighths of a microsecond,
@@ -117,65 +103,6 @@ std::string to_chrome_json(const Trace& trace) {
   const Json document = {
       {"displayTimeUnit", "ms"}, {"otherData", trace.metadata}, {"traceEvents", std::move(events)}};
   return document.dump() + "\n";
-}
-
-std::vector<std::string> trace_texts(const Trace& trace, std::size_t part_items) {
-  std::vector<Trace> parts = {{.metadata = trace.metadata, .processes = trace.processes}};
-  std::size_t items = 0;  // of the last part
-  const auto spread = [&](auto Trace::*list) {
-    for (const auto& item : trace.*list) {
-      if (items++ == part_items) {
-        parts.emplace_back();
-        items = 1;
-      }
-      (parts.back().*list).push_back(item);
-    }
-  };
-  spread(&Trace::events);
-  spread(&Trace::flows);
-  spread(&Trace::counters);
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    // Names may hold what is no UTF-8, as a host's.
-    texts.push_back(fmt::format(
-        "{}{},\n\"parts\": {},\n\"trace\": {}\n}}\n", kPartBegin, i, parts.size(),
-        nlohmann::json(parts[i]).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
-  }
-  return texts;
-}
-
-bool is_trace_text(std::string_view text) { return text.starts_with(kPartBegin); }
-
-void TraceParts::add(const std::string& text) {
-  constexpr std::size_t kMostParts = 10'000;
-  const nlohmann::json part =
-      parse_json(text, kPartName, {.most_bytes = 16 * kMiB, .unique_keys = false});
-  try {
-    const std::size_t number = part.at("trace_part"), count = part.at("parts");
-    if (number >= count || count > kMostParts || (count_ != 0 && count != count_)) {
-      throw ConfigError(fmt::format("{}: part {} of {}", kPartName, number, count));
-    }
-    parts_.insert_or_assign(number, part.at("trace").get<Trace>());
-    count_ = count;
-  } catch (const nlohmann::json::exception& error) {
-    throw ConfigError(fmt::format("{}: {}", kPartName, error.what()));
-  }
-}
-
-std::optional<Trace> TraceParts::whole() const {
-  if (count_ == 0 || parts_.size() != count_) return std::nullopt;
-  Trace trace;
-  for (const auto& [number, part] : parts_) {
-    trace.metadata.insert(part.metadata.begin(), part.metadata.end());
-    const auto append = [&](auto Trace::*list) {
-      (trace.*list).insert((trace.*list).end(), (part.*list).begin(), (part.*list).end());
-    };
-    append(&Trace::processes);
-    append(&Trace::events);
-    append(&Trace::flows);
-    append(&Trace::counters);
-  }
-  return trace;
 }
 
 }  // namespace ddpbench::report

@@ -7,16 +7,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -115,20 +117,6 @@ class SilentListener {
   int port_ = 0;
 };
 
-TEST(TcpStore, AppendsTheWillOfAClientThatIsGone) {
-  const auto server = make_tcp_store_server(options_for(0));
-  const auto heir = connect_tcp_store(options_for(server->port()));
-  auto gone = connect_tcp_store(options_for(server->port()));
-  store_append(*heir, "news", "first");
-  gone->leave_will("news", "rank 1 is gone");
-  EXPECT_EQ(gone->add("alive", 1), 1);
-  EXPECT_EQ(heir->add("news/count", 0), 1);
-  gone.reset();
-  EXPECT_EQ(heir->get(store_item("news", 0), 5), "first");
-  EXPECT_EQ(heir->get(store_item("news", 1), 5), "rank 1 is gone");
-  EXPECT_EQ(heir->add("news/count", 0), 2);
-}
-
 TEST(TcpStore, RefusesTheWrongSecret) {
   const auto server = make_tcp_store_server(options_for(0));
   for (const std::string secret : {"wrong", "righ", "right!", "r"}) {
@@ -215,16 +203,25 @@ TEST(TcpStore, EndsAWaitWhenTheCallersCheckThrows) {
   EXPECT_THROW(store->get("never set", 1e6), InternalError);
 }
 
-TEST(TcpStore, ChecksAtOnceWhenTheCallersBellRings) {
+TEST(TcpStore, HandsStreamsOn) {
+  std::promise<FileDescriptor> taken;
+  TcpStoreOptions options = options_for(0);
+  options.streams = [&taken](FileDescriptor socket) { taken.set_value(std::move(socket)); };
+  const auto server = make_tcp_store_server(options);
+  const FileDescriptor own = open_store_stream(options_for(server->port()));
+  const FileDescriptor other = taken.get_future().get();
+  ASSERT_EQ(::send(other.get(), "word", 4, 0), 4);
+  std::array<char, 8> heard{};
+  pollfd ready{own.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&ready, 1, 10000), 1);
+  EXPECT_EQ(::recv(own.get(), heard.data(), heard.size(), 0), 4);
+  EXPECT_STREQ(heard.data(), "word");
+  connect_tcp_store(options_for(server->port()))->set("still", "served");
+}
+
+TEST(TcpStore, HandsNoStreamsOnWhereNobodyTakesThem) {
   const auto server = make_tcp_store_server(options_for(0));
-  TcpStoreOptions options = options_for(server->port());
-  const FileDescriptor bell(::eventfd(0, EFD_CLOEXEC));
-  options.check = [] { throw InternalError("the bell has rung"); };
-  options.bell = bell.get();
-  EXPECT_THROW(connect_tcp_store(options)->get("never set", 1e-3), CommTimeout);
-  const auto store = connect_tcp_store(options);  // before the bell rings
-  ::eventfd_write(bell.get(), 1);
-  EXPECT_THROW(store->get("never set", 1e-3), InternalError);
+  EXPECT_THROW(open_store_stream(options_for(server->port())), CommError);
 }
 
 TEST(TcpStore, AnswersNothingBeforeTheSecret) {

@@ -80,21 +80,8 @@ TEST(FailureCause, NamesTheOnlyRankOfSeveralHostsThatSaysNothing) {
       failure.error.message,
       HasSubstr("rank 2 on c stands still in step 12 (backward), and says nothing; rank 0 on a "
                 "noticed: timeout message"));
-  EXPECT_EQ(silent_rank(Ranks{late, aborted, silent}), 2);
   RankView another = silent;
   EXPECT_EQ(blame_for_noticed(Ranks{late, another, silent}).rank, 0) << "either may be to blame";
-}
-
-TEST(FailureCause, NamesARankThatDesertedAfterItsLastStep) {
-  RankView gone = exited(in_backward(), 0);
-  gone.status.state = RankState::finished;
-  const RankView witness = with_error(in_backward(), "comm", 1);
-  EXPECT_EQ(blame_for_noticed(Ranks{witness, gone}).rank, 0);
-  gone.deserted = true;
-  const RunFailure failure = blame_for_noticed(Ranks{witness, gone});
-  EXPECT_EQ(failure.rank, 1);
-  EXPECT_THAT(failure.error.message, HasSubstr("rank 1 ended after its last step though others"));
-  EXPECT_EQ(failure.error.operation, "all_reduce");
 }
 
 TEST(FailureCause, IsAbsentWhileAllRanksRunOrEndWell) {
@@ -285,7 +272,6 @@ TEST(NoticedFailure, OfARankThatWasNotHeardOfHasTheStepOfTheOthers) {
   RankView unheard;
   unheard.host = "c";
   unheard.exit = ChildExit{.is_known = false};
-  unheard.deserted = true;
   const RunFailure failure =
       blame_for_noticed(Ranks{with_error(in_backward(), "comm", 5), unheard});
   EXPECT_THAT(failure.error.message,
@@ -297,7 +283,6 @@ TEST(NoticedFailure, OfARankThatWasHeardOfHasItsOwnStepAlone) {
   RankView gone = in_backward(11);
   gone.host = "c";
   gone.exit = ChildExit{.is_known = false};
-  gone.deserted = true;
   const RunFailure failure = blame_for_noticed(Ranks{with_error(in_backward(), "comm", 5), gone});
   EXPECT_EQ(failure.last.step, 11U);
   EXPECT_EQ(failure.others_step, 0U);
@@ -307,7 +292,6 @@ TEST(NoticedFailure, OfARankThatNeverCameHasNoStep) {
   RankView absent = at_start(RankState::starting);
   absent.host = "c";
   absent.exit = ChildExit{.is_known = false};
-  absent.deserted = true;
   const RunFailure failure =
       blame_for_noticed(Ranks{with_error(at_start(RankState::setup), "comm", 5), absent});
   EXPECT_EQ(failure.others_step, 0U);

@@ -277,25 +277,6 @@ TEST(RankChannels, RefuseRanksAndDescriptorsThatAreNotTheirs) {
   EXPECT_THROW(RankChannels::adopt(::dup(tiny.fd())), InternalError);
 }
 
-TEST(RankChannels, AreMappedByTheirHandleAndOutliveWhoMadeThem) {
-  const ChannelLayout layout{.ranks = 2, .step_capacity = 4};
-  auto made = std::make_unique<RankChannels>(RankChannels::create(layout));
-  RankChannels mapped = RankChannels::open(made->handle(), layout);
-  made->writer(0).append(step_record(3));
-  mapped.writer(1).begin_step(0, 9);
-  EXPECT_EQ(made->status(1).step, 9U);
-  made.reset();
-  ASSERT_EQ(mapped.steps(0).size(), 1U);
-  EXPECT_EQ(mapped.steps(0)[0].step, 3U);
-}
-
-TEST(RankChannels, AreNotMappedForAnotherLayout) {
-  const RankChannels channels = RankChannels::create({.ranks = 2, .step_capacity = 4});
-  EXPECT_THROW(RankChannels::open(channels.handle(), {.ranks = 3, .step_capacity = 4}), CommError);
-  EXPECT_THROW(RankChannels::open(channels.handle(), {.ranks = 2, .step_capacity = 400}),
-               CommError);
-}
-
 TEST(RankWriter, WithoutChannelsWritesNowhere) {
   RankWriter writer;
   writer.state(RankState::training);

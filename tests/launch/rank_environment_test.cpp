@@ -168,15 +168,6 @@ TEST(RankEnvironment, RefusesMarksOfLaunchersThatDoNotTellTheWorld) {
   EXPECT_FALSE(read({{"PMIX_RANK", "0"}, {"SLURM_PROCID", "0"}}));
 }
 
-TEST(RankEnvironment, KnowsHowLongMpirunWaitsForRanksToEnd) {
-  constexpr const char* kName = "OMPI_MCA_odls_base_sigkill_timeout";
-  EXPECT_EQ(read(open_mpi())->seconds_to_end, 1);
-  EXPECT_EQ(read(with(open_mpi(), {{kName, "5"}}))->seconds_to_end, 5);
-  EXPECT_EQ(read(with(open_mpi(), {{kName, "0"}}))->seconds_to_end, 0);
-  EXPECT_EQ(read(with(open_mpi(), {{kName, "soon"}}))->seconds_to_end, 1);
-  EXPECT_EQ(read(with(torchrun(), {{kName, "5"}}))->seconds_to_end, 1);
-}
-
 TEST(RankEnvironment, TakesTheLocalRankFromAnArgumentWhereTheVariablesLackIt) {
   const Variables lacking = without(own(), "LOCAL_RANK");
   EXPECT_EQ(read(lacking, 1)->local_rank, 1);
@@ -263,18 +254,6 @@ TEST(RankEnvironment, ReadsWhatSrunSets) {
 TEST(RankEnvironment, TellsTheStepsOfASlurmJobApart) {
   EXPECT_NE(read(with(slurm(), {{"SLURM_STEP_ID", "3"}}))->job,
             read(with(slurm(), {{"SLURM_STEP_ID", "4"}}))->job);
-}
-
-TEST(RankEnvironment, KnowsWhetherTheLauncherNamesTheJob) {
-  EXPECT_TRUE(read(slurm())->job_is_named);
-  const Variables by_hand{{"RANK", "0"},
-                          {"WORLD_SIZE", "2"},
-                          {"LOCAL_RANK", "0"},
-                          {"MASTER_ADDR", "127.0.0.1"},
-                          {"MASTER_PORT", "29500"}};
-  EXPECT_FALSE(read(by_hand)->job_is_named);
-  EXPECT_FALSE(read(with(by_hand, {{"TORCHELASTIC_RUN_ID", "none"}}))->job_is_named);
-  EXPECT_TRUE(read(with(by_hand, {{"TORCHELASTIC_RUN_ID", "night-7"}}))->job_is_named);
 }
 
 TEST(RankEnvironment, TakesTheStepsTasksBeforeThoseOfTheWholeSlurmJob) {

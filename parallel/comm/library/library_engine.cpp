@@ -205,7 +205,6 @@ std::vector<std::string> exchange_in(Store& store, int rank, int size, const Wor
         throw CommTimeout(fmt::format("rank {} did not join within {} s", peer, options.timeout_s));
       }
     }
-    if (options.check) options.check();
   }
   return texts;
 }

@@ -96,8 +96,8 @@ class LibraryEngine : public Engine {
 };
 
 // A blocking all-gather of short texts through the store, [rank], for ranks that are not connected
-// yet. Throws CommTimeout naming a rank that does not come in options.timeout_s, and what
-// options.check throws. To be called once for each options.name.
+// yet. Throws CommTimeout naming a rank that does not come in options.timeout_s. To be called once
+// for each options.name.
 std::vector<std::string> exchange_in(Store& store, int rank, int size, const WorldOptions& options,
                                      const std::string& text);
 

@@ -212,7 +212,7 @@ class MpiEngine final : public LibraryEngine {
   MPI_Comm comm_ = MPI_COMM_NULL;  // freeing it waits for all ranks in some MPIs: it ends with MPI
 };
 
-// How long a wait lasts before it asks WorldOptions::check again.
+// How long a wait lasts before it looks at its deadline.
 constexpr auto kLook = std::chrono::milliseconds(20);
 
 // Whether MPI_Init_thread was begun and nobody has seen it end.
@@ -240,7 +240,6 @@ const std::shared_future<int>& initialization() {
 int await_initialization(const WorldOptions& options) {
   const Deadline deadline = deadline_after(options.timeout_s);
   while (initialization().wait_for(kLook) != std::future_status::ready) {
-    if (options.check) options.check();
     if (has_passed(deadline)) {
       throw CommTimeout(
           "MPI_Init_thread: deadline passed while MPI waited for the ranks that mpirun has started",
@@ -294,9 +293,6 @@ class MpiModule final : public CommModule {
     return fmt::format("MPI {}.{}", MPI_VERSION, MPI_SUBVERSION);
 #endif
   }
-  void prepare() const override { initialization(); }
-  void finish_preparing(const WorldOptions& options) const override { Session::get(options); }
-
   std::unique_ptr<Communicator> make(Store& store, int rank, int size,
                                      const WorldOptions& options) const override {
     const Session& mpi = Session::get(options);

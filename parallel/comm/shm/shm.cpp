@@ -154,9 +154,7 @@ class ShmCommunicator final : public QueuedCommunicator {
       : QueuedCommunicator("shm", rank, block->size(),
                            std::make_unique<ShmEngine>(block, rank, options), options) {}
   // Waits until all ranks have come (CommTimeout). To be called once, before anything else.
-  void await_peers(const std::function<void()>& check) {
-    shm().peers().await_attached(timeout_s(), check);
-  }
+  void await_peers() { shm().peers().await_attached(timeout_s()); }
 
   std::vector<AllReduceAlgorithm> all_reduces_run() const override {
     return shm().all_reduces_run();
@@ -214,7 +212,7 @@ std::unique_ptr<Communicator> make_shm(Store& store, int rank, int size,
     block = ControlBlock::open(published.substr(newline + 1), size);
   }
   auto communicator = std::make_unique<ShmCommunicator>(std::move(block), rank, options);
-  communicator->await_peers(options.check);
+  communicator->await_peers();
   return communicator;
 }
 

@@ -60,16 +60,6 @@ std::int64_t Store::clock_ns() { return own_clock_ns(); }
 
 std::int64_t own_clock_ns() { return static_cast<std::int64_t>(steady_s() * 1e9); }
 
-std::string store_item(const std::string& feed, std::int64_t i) {
-  return fmt::format("{}/{}", feed, i);
-}
-
-std::string store_counter(const std::string& feed) { return feed + "/count"; }
-
-void store_append(Store& store, const std::string& feed, const std::string& value) {
-  store.set(store_item(feed, store.add(store_counter(feed), 1) - 1), value);
-}
-
 std::shared_ptr<Store> make_local_store() { return std::make_shared<LocalStore>(); }
 
 void store_barrier(Store& store, const std::string& name, int count, double timeout_s) {

@@ -28,24 +28,12 @@ class Store {
   virtual std::string get(const std::string& key, double timeout_s) = 0;
   // Adds to a counter (absent: 0) and returns the new value.
   virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
-  // From now on, when this process ends or cannot be reached any more, `words` is appended to the
-  // feed (store_append). At most once a store. Threads of one process end together, so a store that
-  // serves only them does nothing.
-  virtual void leave_will(const std::string& /*feed*/, const std::string& /*words*/) {}
   // The clock of the host that serves the store, at a moment during this call.
   virtual std::int64_t clock_ns();
 };
 
 // CLOCK_MONOTONIC of this host, in nanoseconds.
 std::int64_t own_clock_ns();
-
-// A feed is a list of values that all clients may append to and read in the same order. Item `i`,
-// from 0, is the value of the key store_item(feed, i), which get() may await.
-void store_append(Store& store, const std::string& feed, const std::string& value);
-std::string store_item(const std::string& feed, std::int64_t i);
-// The key that counts a feed's items. The value of a counted item follows at once, unless the
-// client that appends it ends in between.
-std::string store_counter(const std::string& feed);
 
 // All ranks pass or throw CommTimeout. A `name` may be used once per store, by `count` ranks.
 void store_barrier(Store& store, const std::string& name, int count, double timeout_s);
@@ -82,9 +70,6 @@ struct TcpStoreOptions {
   // Client: called with "HOST:PORT" each time that a store, maybe another job's, refuses the secret
   // while it looks for the server. May be empty.
   std::function<void(const std::string& where)> refused;
-  // Client: a descriptor that becomes readable when there is something for `check` at once; -1:
-  // none. REQUIRES: `check` then throws. The caller keeps it open.
-  int bell = -1;
 };
 
 // Throws CommError when no port is free. With tries > 1 throws ConfigError, naming the other's

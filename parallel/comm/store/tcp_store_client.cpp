@@ -17,7 +17,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cerrno>
 #include <chrono>
@@ -49,31 +48,20 @@ constexpr double kLongestGreetingTime_s = 4;
 constexpr auto kRetryPause = std::chrono::milliseconds(5);
 constexpr long kCheckEvery_ms = 50;
 
-// TcpStoreOptions::check and its bell.
-struct Check {
-  std::function<void()> call;
-  int bell = -1;
-};
+using Check = std::function<void()>;
 
 // Waits until the socket is ready for `events`; false at the deadline.
 bool ready(int socket, short events, Deadline deadline, const Check& check = {}) {
-  const long longest_ms = check.call ? kCheckEvery_ms : 60000;
+  const long longest_ms = check ? kCheckEvery_ms : 60000;
   while (true) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(sleep_until_look(deadline)).count();
-    std::array<pollfd, 2> polled{{{socket, events, 0}, {check.bell, POLLIN, 0}}};  // -1: not asked
+    pollfd polled{socket, events, 0};
     // One millisecond more than is left: this avoids a busy loop in the last fraction.
     const int wait_ms = static_cast<int>(std::min<long>(left + 1, longest_ms));
-    if (::poll(polled.data(), polled.size(), wait_ms) > 0 && polled[0].revents != 0) return true;
-    const bool late = has_passed(deadline), rung = (polled[1].revents & POLLIN) != 0;
-    try {
-      if (check.call && (rung || !late)) check.call();
-    } catch (...) {
-      // What was awaited may have come meanwhile, and be the reason that `check` has something.
-      if (::poll(polled.data(), 1, 0) > 0) return true;
-      throw;
-    }
-    if (late) return false;
+    if (::poll(&polled, 1, wait_ms) > 0) return true;
+    if (has_passed(deadline)) return false;
+    if (check) check();
   }
 }
 
@@ -233,11 +221,6 @@ class Client : public Store {
     return connection->take_socket();
   }
 
-  // The will is that of a connection, which is kept until this object's end.
-  void leave_will(const std::string& feed, const std::string& words) override {
-    call({Request::will, feed, words}, options_.timeout_s, &will_);
-  }
-
  private:
   std::int64_t call_for_integer(const StoreRequest& request) {
     const std::string told = call(request, options_.timeout_s);
@@ -245,9 +228,7 @@ class Client : public Store {
     return decode_integer(told);
   }
 
-  // The connection is left in the pool, or in `kept`.
-  std::string call(const StoreRequest& request, double timeout_s,
-                   std::unique_ptr<Connection>* kept = nullptr) {
+  std::string call(const StoreRequest& request, double timeout_s) {
     if (request.key.empty() || request.key.size() > kMaxKeyBytes ||
         request.argument.size() > kMaxValueBytes) {
       throw CommError(fmt::format("store key of {} bytes with {} bytes: allowed are 1 to {} and {}",
@@ -259,7 +240,7 @@ class Client : public Store {
     std::string reply;
     try {
       connection->send(encode(request), deadline);
-      reply = connection->receive(deadline, check_);
+      reply = connection->receive(deadline, options_.check);
     } catch (const CommTimeout& error) {
       throw CommTimeout(fmt::format("store key '{}' at {}:{}: {} within {} s", request.key,
                                     options_.host, port_, error.what(), timeout_s));
@@ -269,11 +250,7 @@ class Client : public Store {
                                   reply.empty() ? "malformed reply" : reply.substr(1)));
     }
     const std::lock_guard lock(mutex_);
-    if (kept != nullptr) {
-      *kept = std::move(connection);
-    } else {
-      idle_.push_back(std::move(connection));
-    }
+    idle_.push_back(std::move(connection));
     return reply.substr(1);
   }
 
@@ -332,13 +309,11 @@ class Client : public Store {
   }
 
   const TcpStoreOptions options_;
-  const Check check_{options_.check, options_.bell};
   sockaddr_in host_{};
   int port_ = 0;
   std::string identity_;  // of the server that find_server() found
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> idle_;
-  std::unique_ptr<Connection> will_;  // on which leave_will() was called
 };
 
 constexpr std::size_t kLengthBytes = 4;
@@ -454,8 +429,6 @@ std::optional<StoreRequest> decode_request(std::string_view payload) {
       return request.argument.empty() ? std::optional(request) : std::nullopt;
     case Request::add:
       return request.argument.size() == 8 ? std::optional(request) : std::nullopt;
-    case Request::will:
-      return request.argument.size() <= kMaxWillBytes ? std::optional(request) : std::nullopt;
   }
   return std::nullopt;
 }

@@ -35,20 +35,11 @@ inline constexpr std::size_t kNonceBytes = 32, kProofBytes = 32;
 inline constexpr std::size_t kIdentityBytes = 32;
 inline constexpr std::size_t kMaxKeyBytes = 4096;
 inline constexpr std::size_t kMaxValueBytes = kMaxStoreValueBytes;
-inline constexpr std::size_t kMaxWillBytes = 4096;
 inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 16;
 
-// will: key and argument as Store::leave_will() has them, for the connection on which it comes.
 // clock: any key, no argument. stream: the same; behind the reply the connection is no more the
 // store's (TcpStoreOptions::streams).
-enum class Request : char {
-  set = 's',
-  get = 'g',
-  add = 'a',
-  will = 'w',
-  clock = 'c',
-  stream = 't'
-};
+enum class Request : char { set = 's', get = 'g', add = 'a', clock = 'c', stream = 't' };
 enum class Reply : char { ok = 'o', refused = 'r', failed = 'f' };
 
 struct StoreRequest {

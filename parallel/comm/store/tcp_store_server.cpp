@@ -52,7 +52,6 @@ struct ServedConnection {
   bool closing = false;     // close as soon as the output is sent
   bool leaving = false;     // the same, but hand the socket on
   std::string pending_get;  // key that it waits for; empty: none
-  std::string feed, will;   // what is appended to which feed at its end; no feed: nothing
   Clock::time_point handshake_until;
 };
 
@@ -150,17 +149,10 @@ class Server : public TcpStoreServer {
           ++it;
           continue;
         }
-        it = drop(it);
+        it = connections_.erase(it);
       }
       if (polled[1].revents != 0) accept_some();
     }
-  }
-
-  Connections::iterator drop(Connections::iterator it) {
-    const std::string feed = std::move(it->feed), will = std::move(it->will);
-    it = connections_.erase(it);
-    if (!feed.empty()) append(feed, will);
-    return it;
   }
 
   // Drops the connection that has been without the secret for longest. Returns false if all have
@@ -172,7 +164,7 @@ class Server : public TcpStoreServer {
         ++it;
         continue;
       }
-      drop(it);
+      connections_.erase(it);
       return true;
     }
     return false;
@@ -276,26 +268,11 @@ class Server : public TcpStoreServer {
         return;
       case Request::add:
         return add(c, request);
-      case Request::will:
-        c.feed = request.key;
-        c.will = request.argument;
-        return reply(c, Reply::ok, "");
       case Request::clock:
         return reply(c, Reply::ok, encode_integer(own_clock_ns()));
       case Request::stream:
         c.leaving = static_cast<bool>(streams_);
         return reply(c, c.leaving ? Reply::ok : Reply::failed, "");
-    }
-  }
-
-  // As store_append() does.
-  void append(const std::string& feed, const std::string& value) {
-    try {
-      const std::string item = store_item(feed, map_.add(store_counter(feed), 1) - 1);
-      map_.set(item, value);
-      answer_waiting(item);
-    } catch (const CommError&) {
-      // A client has put something else in the counter's place. No client awaits an answer.
     }
   }
 

@@ -43,9 +43,8 @@ void PeerGroup::leave() noexcept {
   if (block_->header().sleepers.load(std::memory_order_seq_cst) != 0) wake_waiters();
 }
 
-void PeerGroup::await_attached(double timeout_s, const std::function<void()>& check) {
+void PeerGroup::await_attached(double timeout_s) {
   const Deadline deadline = deadline_after(timeout_s);
-  Deadline next_check = deadline_after(kLifeCheck_s);
   auto pause = kFirstAttachPause;
   for (int peer = 0; peer < size(); ++peer) {
     while (block_->slot(peer).presence.load(std::memory_order_acquire) == Presence::absent) {
@@ -53,10 +52,6 @@ void PeerGroup::await_attached(double timeout_s, const std::function<void()>& ch
       if (has_passed(deadline)) {
         throw CommTimeout(
             fmt::format("{}rank {} did not join within {} s", prefix(nullptr), peer, timeout_s));
-      }
-      if (check && has_passed(next_check)) {
-        check();
-        next_check = deadline_after(kLifeCheck_s);
       }
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, kLongestAttachPause);

@@ -64,7 +64,7 @@ class PeerGroup {
 
   // Waits until all ranks are attached. CommTimeout names the missing ones. `check` may be empty;
   // it is called now and then, and what it throws ends the wait.
-  void await_attached(double timeout_s, const std::function<void()>& check);
+  void await_attached(double timeout_s);
 
   // Waits until ready(), which may change by what `peer` publishes, by background work (kAnybody),
   // or with wake_own_waiter(). `policy` is the calling thread's. Throws CommTimeout. Throws
