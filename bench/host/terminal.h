@@ -72,7 +72,7 @@ void write_standard_output(const FileDescriptor& output, std::string_view text);
 // Writes what stdout holds back. Throws ConfigError when that, or anything before, did not arrive.
 void finish_output();
 
-// Ends a rank of a joined world that a signal asked to end. Its peers know it by its words.
+// Ends what a signal asked to end.
 class Interrupted : public Error {
  public:
   Interrupted() : Error("interrupted") {}

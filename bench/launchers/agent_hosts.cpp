@@ -199,7 +199,7 @@ int AgentHosts::hosts_of(int ranks) const {
 // The first agent has rank 0, whose environment is that of the report.
 void AgentHosts::describe(report::Environment& environment) const {
   environment = view(0).environment;
-  environment.launcher = source_->launcher();
+  if (!source_->starts_anew()) environment.launcher = source_->launcher();
   const RankHosts hosts = hosts_of(place_ranks(hosts_, slots(), 0));
   if (!hosts.are_several() && source_->has_engine()) return;
   environment.hosts = hosts.names();

@@ -38,6 +38,7 @@
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/comm/store/store.h"
+#include "parallel/launch/open_files.h"
 #include "parallel/launch/piped_process.h"
 #include "parallel/launch/rank_environment.h"
 
@@ -46,7 +47,7 @@ namespace {
 
 constexpr double kHeartbeatEvery_s = 1;
 constexpr double kRecordsEvery_s = 0.25;  // while ranks run
-constexpr const char* kOwnProgram = "/proc/self/exe";
+constexpr std::size_t kInheritedFiles = 7;  // by a rank: standard ones, job, channels, data
 // Ports tried from MASTER_PORT on: other jobs may have the first.
 constexpr int kPortsTried = 16;
 
@@ -266,6 +267,7 @@ class HostAgent {
   void begin(const AgentRun& order) {
     ranks_.clear();
     kills_before_ = read_memory_kills();
+    launch::allow_open_files(static_cast<std::size_t>(order.layout.ranks), 1, kInheritedFiles);
     channels_.emplace(launch::RankChannels::create(order.layout));
     const nlohmann::json job = own_job(order);
     const std::string text = nlohmann::json{
@@ -337,7 +339,7 @@ class HostAgent {
     variables.insert(process.variables.begin(), process.variables.end());
     variables[kJobFdVariable] = std::to_string(job_.fd());
     launch::PipedProcess::Spec spec;
-    spec.executable = kOwnProgram;
+    spec.executable = "/proc/self/exe";
     spec.arguments = {"ddpbench"};
     spec.environment = launch::child_variables(threads, variables, variables_to_drop());
     spec.inherited_fds = {job_.fd(), channels_->fd()};

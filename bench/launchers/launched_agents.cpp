@@ -171,7 +171,7 @@ class AgentsBeside final : public AgentSource {
       return;
     }
     connected_ = true;
-    launch::allow_open_files_of_joined_rank(links.size());
+    launch::allow_open_files_of_listener(links.size());
     links.front() = HostLink(
         "rank 0", "rank 0",
         agent_behind_command(kOwnProgram, {"ddpbench", kAgentWord},

@@ -55,8 +55,8 @@ void refuse_shared_processes(const Options& options, std::string_view launcher) 
   for (const RunCell& cell : plan_matrix(options)) {
     if (cell.devices_per_process == 1) continue;
     throw ConfigError(fmt::format(
-        "--devices-per-process={} --launcher={}: each process that a launcher starts has one "
-        "device; leave out one of the two",
+        "--devices-per-process={}: each process on hosts, or that {} starts, has one device; leave "
+        "it out, or start ddpbench alone",
         cell.devices_per_process, launcher));
   }
 }
@@ -176,6 +176,7 @@ std::unique_ptr<RunHosts> make_hosts(const Options& options, int most,
 }
 
 void fit_to_world(Options& options, const launch::RankEnvironment& environment) {
+  refuse_shared_processes(options, environment.launcher);
   const int processes = environment.world_size;
   const auto fit = [processes](Options& one) {
     int servers = 0;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the ranks of a joined world on one host learn the secret of their store if the user has set
+// How the processes of a launcher on one host learn the secret of their store if the user has set
 // none: rank 0 makes one and leaves it in a file that only the same user can read.
 //
 // The file lies in <XDG_RUNTIME_DIR>/ddpbench, or in ddpbench-<uid> of the temporary directory; the

@@ -334,8 +334,8 @@ Definitions launch_options() {
       {"launcher", kNotOfTune | kNoVariable, "", &Options::launcher,
        one_of({"local", "ssh", "mpirun", "srun"}),
        "Who starts the ranks of every run. local: this program, here. ssh: this program, on "
-       "--hosts by --remote-shell. mpirun (Open MPI), srun: that program, once per run, on --hosts "
-       "or where it puts them.",
+       "--hosts by --remote-shell. mpirun (Open MPI), srun: that program, on --hosts or where it "
+       "puts them.",
        "ssh with --hosts, else local"},
       // No file may give the next three: one that came from elsewhere would run its commands here.
       {"remote-shell", kNotOfTune | kNoKey, "COMMAND", &Options::remote_shell, anything(),
@@ -357,7 +357,7 @@ Definitions file_options() {
       {"resume", kNotOfTune | kFreeOnResume | kNoKey, "REPORT", &Options::resume_path, anything(),
        "Complete an interrupted report: runs that are ok in it are kept, the others are made. "
        "Configuration and machine must be the same; repetitions may differ. Written to --json, or "
-       "back to REPORT. Not of ranks that a launcher started, nor of other commands' reports.",
+       "back to REPORT. Not of other commands' reports.",
        "none"},
       {"force", kOfComm | kFreeOnResume | kOfFetch, "", &Options::force, anything(),
        "Overwrite existing reports, traces and weights; data fetch: download again."},
@@ -445,8 +445,8 @@ Definitions comm_options() {
        "Bytes of the whole buffer, as nccl-tests counts them: 4K..128M doubles, 4K..128M*4 takes "
        "larger steps, 1K,1M is a list."},
       {"ranks", 0, "N|all,...", &Options::ranks, anything(),
-       "Numbers of ranks; all: one per core, or one per GPU. Ranks that mpirun, srun, torchrun or "
-       "the variables of docs/launch.md started all take part.",
+       "Numbers of ranks; all: one per core, or one per GPU. Where mpirun, srun, torchrun or the "
+       "variables of docs/launch.md started the processes: all of them, unless given.",
        "2", "", OnlyWith{}, "--gpus"},
       {"type", 0, "", &Options::type,
        one_of({"fp32", "fp64", "bf16", "fp16", "int32", "int64", "uint8"}),

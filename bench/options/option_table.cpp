@@ -113,9 +113,9 @@ std::vector<std::string> option_variables() {
 
 const std::vector<std::string>& reserved_variables() {
   static const std::vector<std::string> names = {"DDPBENCH_JOB_SECRET",   "DDPBENCH_LAUNCHER",
-                                                 "DDPBENCH_LAUNCHED_RUN", "DDPBENCH_RUN_FD",
+                                                 "DDPBENCH_SUPERVISOR", "DDPBENCH_RUN_FD",
                                                  "DDPBENCH_CHANNEL_FD",   "DDPBENCH_DATASET_FD",
-                                                 "DDPBENCH_PRESET",       "DDPBENCH_REPORT_INBOX"};
+                                                 "DDPBENCH_PRESET",       "DDPBENCH_SUPERVISOR_SECRET"};
   return names;
 }
 

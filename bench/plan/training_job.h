@@ -64,7 +64,7 @@ struct TrainingJob : DevicePlan {
   data::DatasetInfo dataset;
   double verification_tolerance = 0;
   std::int64_t steps_per_epoch = 0;  // after --steps
-  // Inherited descriptors; -1 in a joined world, where each rank brings its own.
+  // Inherited descriptors; -1: none.
   int dataset_fd = -1;
   int reference_fd = -1;     // ReferenceWeights; -1: no verification
   TrainingPosition resumed;  // of --resume-training

@@ -19,8 +19,8 @@ namespace {
 // The results and records of all workers and servers of one run.
 struct CollectedRun : RunRecords {
   const TrainingJob& job;
-  // Workers that left anything. Some may be missing in a joined world that failed: figures of the
-  // others are better than none.
+  // Workers that left anything. Some may be missing in a run that failed: figures of the others are
+  // better than none.
   std::vector<std::size_t> heard = {};
   std::vector<std::vector<launch::StepRecord>> cycles = {};  // [worker] of its steps
 

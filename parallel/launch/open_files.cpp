@@ -46,10 +46,10 @@ std::size_t files_of_process(std::size_t ranks, std::size_t per_process, std::si
   return inherited + per_process * (kItsOwn + ranks);
 }
 
-// Of each rank: the connections of its threads to the store, and those of the engines. Of
-// strangers: as many connections as the store keeps.
-std::size_t files_of_joined_rank(std::size_t ranks, std::size_t open) {
-  constexpr std::size_t kPerRank = 16;
+// Of each agent: its connection, and those by which it came. Of strangers: as many as the store
+// keeps.
+std::size_t files_of_listener(std::size_t ranks, std::size_t open) {
+  constexpr std::size_t kPerRank = 4;
   constexpr std::size_t kItsOwn = 64;  // data, libraries, the report
   return open + kItsOwn + kPerRank * ranks + comm::kMaxStrangers;
 }
@@ -65,8 +65,8 @@ void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t in
                   ranks / per_process, needed, allowed, needed));
 }
 
-void allow_open_files_of_joined_rank(std::size_t ranks) {
-  raise_soft_limit(files_of_joined_rank(ranks, open_now()));
+void allow_open_files_of_listener(std::size_t ranks) {
+  raise_soft_limit(files_of_listener(ranks, open_now()));
 }
 
 }  // namespace ddpbench::launch

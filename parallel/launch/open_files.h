@@ -14,15 +14,15 @@ namespace ddpbench::launch {
 // process inherits. Throws UnavailableError with both numbers if the hard limit is lower.
 void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t inherited);
 
-// In a rank that another launcher has started, of a world of `ranks`: raises the soft limit to what
-// the rank may need, or as far as the hard limit allows. What is opened beyond that fails there.
-void allow_open_files_of_joined_rank(std::size_t ranks);
+// The same for a process to which the agents of `ranks` connect, as far as the hard limit allows.
+// What is opened beyond that fails there.
+void allow_open_files_of_listener(std::size_t ranks);
 
 // How many files the supervisor has open at once for so many ranks, beside `open` before; and a
 // process of `per_process` of them, beside those that it inherits.
 std::size_t files_of_supervisor(std::size_t ranks, std::size_t open);
 std::size_t files_of_process(std::size_t ranks, std::size_t per_process, std::size_t inherited);
-// How many a joined rank has open, beside `open` before, if it is rank 0, which has the most.
-std::size_t files_of_joined_rank(std::size_t ranks, std::size_t open);
+// How many such a process has open, beside `open` before.
+std::size_t files_of_listener(std::size_t ranks, std::size_t open);
 
 }  // namespace ddpbench::launch

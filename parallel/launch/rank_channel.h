@@ -3,10 +3,9 @@
 //
 // RankChannels: the memory through which ranks report their state to their supervisor.
 //
-// It is one shared mapping made by the supervisor (in a joined world by rank 0; ranks on other
-// hosts have memory of their own, which rank 0 collects). It outlives its ranks, so a killed run
-// still gives a partial report. Each rank has one writer. Readers may look at any time: counts are
-// published after the records (release/acquire).
+// It is one shared mapping made by the supervisor, or by an agent whose supervisor mirrors it. It
+// outlives its ranks, so a killed run still gives a partial report. Each rank has one writer.
+// Readers may look at any time: counts are published after the records (release/acquire).
 #pragma once
 
 #include <array>

@@ -65,13 +65,13 @@ TEST(OpenFiles, BeyondTheHardLimitAreRefusedWithBothNumbers) {
 }
 
 TEST(OpenFiles, OfAJoinedRankHaveRoomForStrangersAsFarAsTheHardLimitAllows) {
-  const auto joined = [] { allow_open_files_of_joined_rank(2); };
+  const auto joined = [] { allow_open_files_of_listener(2); };
   const std::string raised = after(40, 4000, joined);
-  EXPECT_GE(std::stoul(raised), files_of_joined_rank(2, 0)) << raised;
+  EXPECT_GE(std::stoul(raised), files_of_listener(2, 0)) << raised;
   EXPECT_LT(std::stoul(raised), 1024U) << "what many systems have, is enough for two ranks";
   EXPECT_EQ(after(40, 60, joined), "60");
   EXPECT_EQ(after(2000, 4000, joined), "2000");
-  EXPECT_GE(files_of_joined_rank(100, 10), comm::kMaxStrangers + 100 + 10);
+  EXPECT_GE(files_of_listener(100, 10), comm::kMaxStrangers + 100 + 10);
 }
 
 TEST(OpenFiles, GrowWithTheRanks) {
