@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -46,7 +47,7 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr double kHeartbeatEvery_s = 1;
-constexpr double kRecordsEvery_s = 0.25;  // while ranks run
+constexpr double kRecordsEvery_s = 0.25;    // while ranks run
 constexpr std::size_t kInheritedFiles = 7;  // by a rank: standard ones, job, channels, data
 // Ports tried from MASTER_PORT on: other jobs may have the first.
 constexpr int kPortsTried = 16;
@@ -69,6 +70,7 @@ launch::LineReader reader_of(FileDescriptor input) {
 struct LaunchedPlace {
   int rank = 0, world_size = 1;
   std::string arguments = {};
+  std::string interface = {};  // of this host (--interface); empty: as the supervisor says
 };
 
 // The variables that a rank must not have from the environment of its agent: they would be taken
@@ -289,8 +291,11 @@ class HostAgent {
   // The job with what is this host's own.
   nlohmann::json own_job(const AgentRun& order) {
     nlohmann::json job = nlohmann::json::parse(order.job);
+    const bool has_interface = place_ && !place_->interface.empty();
+    if (has_interface) job["interface"] = place_->interface;
     if (order.kind == kTrainingKind) {
       TrainingJob training = training_job_from_json(job);
+      if (has_interface) training.options.interface = place_->interface;
       training.network.path = model_path_;
       training.dataset_fd = dataset_.fd();
       training.reference_fd = reference_for(order, training.is_reference());
@@ -420,10 +425,15 @@ int run_agent(FileDescriptor socket, LaunchedPlace place) {
 }  // namespace
 
 std::string common_arguments(const std::vector<std::string>& arguments) {
+  constexpr std::array<std::string_view, 3> kOwn = {"--local-rank", "--local_rank", "--interface"};
   std::string line;
+  bool skips = false;
   for (const std::string& word : std::span(arguments).subspan(1)) {
-    if (word.starts_with("--local-rank=") || word.starts_with("--local_rank=")) continue;
-    line += (line.empty() ? "" : " ") + shell_quoted(word);
+    const bool is_value = std::exchange(skips, false);
+    const std::size_t equals = word.find('=');
+    const bool is_own = std::ranges::count(kOwn, word.substr(0, equals)) > 0;
+    skips = is_own && equals == std::string::npos;
+    if (!is_value && !is_own) line += (line.empty() ? "" : " ") + shell_quoted(word);
   }
   return line;
 }
@@ -447,8 +457,9 @@ int host_agent_main(const launch::GetVariable& get) {
 int joined_agent_main(const launch::RankEnvironment& environment, const std::string& interface,
                       const std::vector<std::string>& arguments, double limit_s) {
   catch_interrupts();
-  return run_agent(meet_supervisor(environment, interface, limit_s),
-                   {environment.rank, environment.world_size, common_arguments(arguments)});
+  return run_agent(
+      meet_supervisor(environment, interface, limit_s),
+      {environment.rank, environment.world_size, common_arguments(arguments), interface});
 }
 
 }  // namespace ddpbench::bench
