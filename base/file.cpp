@@ -181,11 +181,16 @@ NewFile::NewFile(const std::string& path, WriteOptions options) : options_(optio
 bool NewFile::open_and_lock_part() {
   FileDescriptor part(::open(part_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!part) fail_write(part_, "making it", errno);
-  while (::flock(part.get(), options_.one_writer ? LOCK_EX | LOCK_NB : LOCK_EX) != 0) {
+  const bool asks = options_.one_writer || options_.while_waiting;
+  while (::flock(part.get(), asks ? LOCK_EX | LOCK_NB : LOCK_EX) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) break;
-    throw ConfigError(
-        fmt::format("{}: another process is writing it; wait until it is done", part_.string()));
+    if (options_.one_writer) {
+      throw ConfigError(
+          fmt::format("{}: another process is writing it; wait until it is done", part_.string()));
+    }
+    options_.while_waiting();
+    ::poll(nullptr, 0, 50);  // milliseconds
   }
   if (!is_name_of(part_, part)) return false;
   file_ = std::move(part);

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +60,8 @@ struct WriteOptions {
   bool durable = true;
   // Goes on behind what an earlier writer left of the new file, and leaves it for the next one.
   bool resume = false;
+  // Called every 50 ms while another process writes; may throw to wait no longer.
+  std::function<void()> while_waiting = {};
 };
 
 // A file that is written as <path>.part and gets its name when it is whole. Not thread-safe.

@@ -105,7 +105,8 @@ struct Dataset {
   void check_labels(std::int32_t ignored = kNoLabel) const;
 };
 
-// Hears how many images of how many are decoded, into which file. May throw to end it.
+// Hears how many images of how many are decoded, into which file; 0 of 0: another process decodes
+// them, and this one waits. May throw to end it.
 using DecodeProgress = std::function<void(std::int64_t, std::int64_t, const std::string&)>;
 
 // The origin of a data set: files or a generator.
@@ -116,10 +117,11 @@ class DatasetSource {
   // Where images keep their own sizes, takes that of samples and the folder of decoded images.
   virtual void adapt(std::int64_t /*height*/, std::int64_t /*width*/, const std::string&) {}
   // Where images keep their own sizes, decodes them into a file of the cache unless they are there,
-  // and returns that file; else none. Throws as decode() does, and leaves the older file then.
+  // and returns that file, even when another has its name by then; else none. Throws as decode()
+  // does, and leaves the older file then.
   virtual FileDescriptor open_decoded(const DecodeProgress&) { return {}; }
-  // Fills `out` (exactly info().decoded_bytes()). Throws ConfigError naming file, offset, expected
-  // and found; `out` must not be used then.
+  // Fills `out` (exactly info().decoded_bytes()); after open_decoded(), from its file. Throws
+  // ConfigError naming file, offset, expected and found; `out` must not be used then.
   virtual void decode(std::span<std::byte> out) = 0;
 };
 

@@ -114,22 +114,29 @@ class ImageSource final : public DatasetSource {
   FileDescriptor open_decoded(const DecodeProgress& progress) override {
     const fs::path path = path_of_store();
     const std::uint64_t key = key_of_images();
-    if (!holds(path, key)) {
+    decoded_ = open_if_whole(path, key);
+    if (!decoded_) {
       std::error_code ignored;  // writing tells
       fs::create_directories(path.parent_path(), ignored);
-      NewFile file(path.string(), {.force = true});  // waits while another process makes it
-      if (!holds(path, key)) write_store(file, path, key, progress);
+      const auto wait = [&] { progress(0, 0, path.string()); };
+      NewFile file(path.string(), {.force = true, .while_waiting = wait});
+      decoded_ = open_if_whole(path, key);  // which another process has made meanwhile
+      if (!decoded_) decoded_ = write_store(file, path, key, progress);
     }
-    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    FileDescriptor file(::fcntl(decoded_.get(), F_DUPFD_CLOEXEC, 0));
     if (!file) throw_system_error<ConfigError>(fmt::format("cannot open {}", path.string()), errno);
     return file;
   }
 
   void decode(std::span<std::byte> out) override {
-    const std::string contents = ddpbench::read_file(
-        path_of_store().string(), {.what = "decoded images ", .most_bytes = out.size()});
-    ensure(contents.size() == out.size(), "{} bytes of room for {}", out.size(), contents.size());
-    std::memcpy(out.data(), contents.data(), out.size());
+    for (std::size_t done = 0; done < out.size();) {
+      const ssize_t count =
+          ::pread(decoded_.get(), out.data() + done, out.size() - done, static_cast<off_t>(done));
+      if (count < 0 && errno == EINTR) continue;
+      const int code = count < 0 ? errno : EIO;  // EIO: it was cut short meanwhile
+      if (count <= 0) throw_system_error<ConfigError>("cannot read the decoded images", code);
+      done += static_cast<std::size_t>(count);
+    }
   }
 
  private:
@@ -167,20 +174,22 @@ class ImageSource final : public DatasetSource {
     return combine_hash(key, static_cast<std::uint64_t>(info_.train_samples));
   }
 
-  // Whether the file has these images decoded; sets the size that it has.
-  bool holds(const fs::path& path, std::uint64_t key) {
+  // The file if it has these images decoded, else none; sets the size that it has.
+  FileDescriptor open_if_whole(const fs::path& path, std::uint64_t key) {
     StoreEnd end;
-    std::error_code error;
-    const std::uint64_t bytes = fs::file_size(path, error);
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (error || !file || bytes < sizeof(end)) return false;
-    const auto at = static_cast<off_t>(bytes - sizeof(end));
-    info_.stored_bytes = bytes;
-    return ::pread(file.get(), &end, sizeof(end), at) == sizeof(end) && end.key == key;
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const off_t bytes = file ? ::lseek(file.get(), 0, SEEK_END) : 0;
+    const off_t at = bytes - static_cast<off_t>(sizeof(end));
+    if (at < 0 || ::pread(file.get(), &end, sizeof(end), at) != sizeof(end) || end.key != key) {
+      return {};
+    }
+    info_.stored_bytes = static_cast<std::uint64_t>(bytes);
+    return file;
   }
 
-  void write_store(NewFile& file, const fs::path& path, std::uint64_t key,
-                   const DecodeProgress& progress) {
+  // Returns the file, opened to be read.
+  FileDescriptor write_store(NewFile& file, const fs::path& path, std::uint64_t key,
+                             const DecodeProgress& progress) {
     std::vector<StoredImage> table;
     std::uint64_t offset = 0;
     const auto write = [&](std::span<const std::byte> bytes) {
@@ -211,14 +220,17 @@ class ImageSource final : public DatasetSource {
     end.test = static_cast<std::uint64_t>(info_.test_samples);
     end.has_maps = has_maps_ ? 1 : 0;
     file.write(std::as_bytes(std::span(&end, 1)));
+    FileDescriptor written(::open(file.part().c_str(), O_RDONLY | O_CLOEXEC));
     file.commit();
     info_.stored_bytes = offset + sizeof(end);
+    return written;
   }
 
   DatasetInfo info_;
   bool has_maps_;
   std::vector<ImageItem> items_;  // to train, then to test
   std::string cache_;
+  FileDescriptor decoded_;
 };
 
 // The entries of a folder, or of all below it, that `wanted` takes, sorted by name.

@@ -158,7 +158,9 @@ void Progress::update(const launch::RankChannels& channels) {
 }
 
 void Progress::show_decoding(std::int64_t done, std::int64_t of, const std::string& path) {
-  if (is_due(steady_s())) show(fmt::format("{} of {} images decoded into {}", done, of, path));
+  if (!is_due(steady_s())) return;
+  show(of > 0 ? fmt::format("{} of {} images decoded into {}", done, of, path)
+              : fmt::format("waiting for another process that decodes images into {}", path));
 }
 
 void Progress::end() {

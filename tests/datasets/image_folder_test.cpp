@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "datasets/catalog.h"
 #include "tests/datasets/test_files.h"
 #include "tests/datasets/test_images.h"
@@ -142,6 +143,35 @@ TEST_F(ImageFolders, AreDecodedOnceUntilTheyChange) {
   EXPECT_NE(decode(*open("image-folder")), first);
   EXPECT_EQ(decoded_, 12);
   EXPECT_THAT(cached(), SizeIs(2));  // one a size
+}
+
+TEST_F(ImageFolders, StayThoseOfTheFileThatWasOpened) {
+  put_classes();
+  const auto source = open("image-folder");
+  const std::vector<std::byte> first = decode(*source);
+  put("train/dog/b.jpg", photograph(60, 70, 100));
+  EXPECT_NE(decode(*open("image-folder")), first);
+  std::vector<std::byte> again(source->info().decoded_bytes());
+  source->decode(again);
+  EXPECT_EQ(again, first);
+}
+
+TEST_F(ImageFolders, AreWaitedForWhileAnotherProcessDecodesThem) {
+  put_classes();
+  decode(*open("image-folder"));
+  const std::string path = cached().at(0).string();
+  put("train/dog/b.jpg", photograph(60, 70, 100));
+  auto other = std::make_unique<NewFile>(path, WriteOptions{.force = true});
+  int waits = 0;
+  const auto progress = [&](std::int64_t, std::int64_t of, const std::string& into) {
+    EXPECT_EQ(into, path);
+    if (of > 0) return;
+    if (++waits == 1) throw InternalError("interrupted");
+    if (waits == 3) other.reset();
+  };
+  EXPECT_THROW(open("image-folder")->open_decoded(progress), InternalError);
+  EXPECT_TRUE(open("image-folder")->open_decoded(progress));
+  EXPECT_EQ(waits, 3);
 }
 
 TEST_F(ImageFolders, LeaveTheOlderFileWhenOneIsDamaged) {
