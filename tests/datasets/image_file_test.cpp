@@ -4,8 +4,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
+#include <random>
 
 #include "base/error.h"
 #include "tests/datasets/test_files.h"
@@ -156,6 +158,16 @@ TEST(ImageFile, RefusesEnormousImagesBeforeItAllocates) {
   ASSERT_NE(frame, jpeg.npos);
   jpeg.replace(frame + 5, 4, "\xff\xdc\xff\xdc");
   EXPECT_THAT(refusal(jpeg), HasSubstr("at most 178956970"));
+}
+
+// The decoder then needs fewer bytes than there are, and skips the others.
+TEST(ImageFile, RefusesAJpegThatIsDamagedInTheMiddle) {
+  std::vector<std::uint8_t> noise(std::size_t{3} * 64 * 64);
+  std::ranges::generate(noise, std::minstd_rand(1));
+  std::string jpeg = jpeg_file(64, 64, noise, 3);
+  EXPECT_EQ(refusal(jpeg), "");
+  jpeg.replace(jpeg.size() / 2, 256, 256, '\0');
+  EXPECT_THAT(refusal(jpeg), AllOf(HasSubstr("not a whole JPEG file"), HasSubstr("extraneous")));
 }
 
 TEST(ImageFile, AllowsBytesBetweenThePartsOfAJpeg) {
