@@ -62,6 +62,11 @@ std::string slim_cell(const Slim& slim, const RunRow& row) {
 std::vector<std::string> notes_of(const RunRow& row) {
   const Run& run = *row.run;
   std::vector<std::string> notes;
+  constexpr double kStarved = 0.2;  // the loader works beside the steps: mostly none waits for it
+  const double waits = number_of("wait", row).value_or(0) / number_of("step", row).value_or(1);
+  if (waits >= kStarved)
+    notes.push_back(fmt::format(
+        "{:.0f} % of a step is waiting for the loader: try more --loader-workers", 100 * waits));
   if (run.status != Status::ok && !is_bare(run)) notes.push_back(status_note(run));
   if (const Verification& verified = verification_of(row); verified.status == "failed")
     notes.push_back("does NOT agree with one device: " + verified.reason);

@@ -166,6 +166,7 @@ TEST_F(ProgramRuns, SpendWhatTheyAreToEmulateAndSayIt) {
   EXPECT_EQ(run["strategy_options"]["emulated_gil_us"], 500);
   // 16 samples are assembled while the step waits for them.
   EXPECT_GT(run["phases"]["data_wait_s"], 16 * 500e-6);
+  EXPECT_THAT(result.out, HasSubstr("% of a step is waiting for the loader: try more"));
   // The five layers with weights are a call each, or more.
   EXPECT_GT(run["phases"]["forward_s"], 5 * 500e-6 * 0.9);
   EXPECT_THAT(result.out, AllOf(testing::ContainsRegex("loader cost\\s+500 us a sample"),

@@ -79,6 +79,16 @@ TEST(CompactTable, MarksApproximateRunsBesideTheirSpeedUp) {
               HasSubstr("25 % faster than the fastest exact run (disturbed), loss 1.92"));
 }
 
+TEST(CompactTable, SaysThatTheLoaderHoldsStepsUp) {
+  Report report = quick_report();
+  EXPECT_THAT(text_of(report), Not(HasSubstr("loader")));
+  report.runs[4].phases["data_wait_s"] = Figure::of(0.0117);  // of 20 ms
+  const std::string text = text_of(report);
+  EXPECT_THAT(text, ContainsRegex("\nddp +2 .* 40.0  \\(1\\)\n"));
+  EXPECT_THAT(text, HasSubstr("(1) 58 % of a step is waiting for the loader: try more "
+                              "--loader-workers\n"));
+}
+
 TEST(CompactTable, DropsColumnsAndNeverFolds) {
   for (const int width : {0, 40, 60, 80, 100, 150}) {
     const std::string text = text_of(quick_report(), width);
