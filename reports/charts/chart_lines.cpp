@@ -92,6 +92,9 @@ std::string unfit_accuracy(const Run& run) {
   return "";
 }
 
+// How far a run's file of --resume-training had come.
+ResumedFrom resumed_from(const Run& run) { return run.resumed.value_or(ResumedFrom{}); }
+
 // What the repetitions of a group have after one epoch.
 struct EpochValues {
   std::vector<double> trained, test_accuracy, train_loss;
@@ -100,7 +103,8 @@ struct EpochValues {
 std::vector<EpochValues> epochs_of(const RunGroup& group, CourseAxis axis) {
   std::vector<EpochValues> epochs;
   for (const Run* run : group.runs) {
-    double trained = 0;
+    // How long the steps before took is not recorded.
+    double trained = axis == CourseAxis::steps ? static_cast<double>(resumed_from(*run).step) : 0;
     if (run->epochs.size() > epochs.size()) epochs.resize(run->epochs.size());
     for (std::size_t e = 0; e < run->epochs.size(); ++e) {
       const EpochRow& epoch = run->epochs[e];
@@ -127,9 +131,10 @@ void add_losses(const RunGroup& group, std::size_t series, AccuracyChart& chart)
   for (const Run* run : group.runs) {
     for (const ProgressPoint& point : run->progress) {
       if (!plausible(point.train_loss) || !plausible(point.train_s)) continue;
-      Values& values = steps[point.step];
+      const std::int64_t step = resumed_from(*run).step + point.step;
+      Values& values = steps[step];
       values.trained.push_back(chart.axis == CourseAxis::seconds ? point.train_s
-                                                                 : static_cast<double>(point.step));
+                                                                 : static_cast<double>(step));
       values.train_loss.push_back(point.train_loss);
     }
   }
@@ -143,7 +148,7 @@ void add_line(const RunGroup& group, const ChartSeries& of_setting, AccuracyChar
   const std::size_t series = chart.series.size();
   const auto variant = std::ranges::count(chart.series, of_setting.style, &ChartSeries::style);
   chart.series.push_back({group.name, of_setting.style, static_cast<std::size_t>(variant)});
-  int epochs = 0;
+  int epochs = resumed_from(*group.runs.front()).epoch;
   for (const EpochValues& epoch : epochs_of(group, chart.axis)) {
     AccuracyPoint point{series, ++epochs, spread(epoch.trained), spread(epoch.test_accuracy)};
     if (!epoch.train_loss.empty()) point.train_loss = spread(epoch.train_loss);

@@ -92,6 +92,22 @@ TEST(AccuracyChart, HasTheMediansOfTheLossOverRepetitionsAfterEachStep) {
   EXPECT_EQ(over_steps.losses.at(1).trained, 16);
 }
 
+TEST(AccuracyChart, BeginsARunWhereItsTrainingWasResumed) {
+  report::Run run = trained({10, 8}, 0.96);
+  run.global_batch_size = 10;
+  run.progress = {{0, 4, 4.0, 40, 2.0, 0.3}};
+  run.resumed = ResumedFrom{"c", 36, 3, 6};
+  const Report report = report_of({run});
+  const AccuracyChart chart = accuracy_chart({&report, 1}, CourseAxis::steps);
+  ASSERT_EQ(chart.points.size(), 2U);
+  EXPECT_EQ(chart.points[0].trained.median, 46);
+  EXPECT_EQ(chart.points[1].trained.median, 56);
+  EXPECT_EQ(chart.points[1].epochs, 5);
+  EXPECT_EQ(chart.losses.at(0).step, 40);
+  EXPECT_EQ(chart.losses[0].trained, 40);
+  EXPECT_EQ(accuracy_of({run}).points[1].trained.median, 18);  // s since then
+}
+
 TEST(AccuracyChart, BeginsAtZeroWhereANetworkHasLearnedLittle) {
   EXPECT_EQ(accuracy_of({trained({1}, 0.1)}).shown_from, 0);
   EXPECT_EQ(accuracy_of({trained({1}, 0.995)}).shown_from, 0.99);
