@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -11,6 +12,7 @@
 #include "bench/plan/training_checkpoint.h"
 #include "bench/rank/rank_session.h"
 #include "kernels/nn/safetensors.h"
+#include "kernels/runtime/cpu_topology.h"
 #include "parallel/training_state.h"
 
 namespace ddpbench::bench {
@@ -39,9 +41,11 @@ report::CheckpointRow write(const std::string& path, const std::vector<nn::Named
 
 }  // namespace
 
-CheckpointSaver::CheckpointSaver(RankTrainer& trainer, std::function<void()> meet)
+CheckpointSaver::CheckpointSaver(RankTrainer& trainer, std::function<void()> meet,
+                                 std::function<void()> wait)
     : trainer_(trainer),
       meet_(std::move(meet)),
+      wait_(std::move(wait)),
       interval_(checkpoint_interval(trainer.job().options)),
       position_(trainer.job().resumed),
       saved_steps_(position_.steps),
@@ -81,8 +85,10 @@ double CheckpointSaver::save() {
   // A rank that went on alone would wait in its next step, which would be longer by that.
   meet_();
   saved_steps_ = position_.steps;
+  is_writing_ = true;
   const double held_s = trainer_.now_s() - begin;
   if (trainer_.inputs().rank != 0) return held_s;
+  const Unpinned unpinned;  // else the thread takes its time from this rank's core
   writing_ = std::async(std::launch::async,
                         [path = trainer_.job().options.checkpoint,
                          metadata = checkpoint_metadata(trainer_.job(), position_),
@@ -93,8 +99,19 @@ double CheckpointSaver::save() {
   return held_s;
 }
 
+// A call of the communicator may wait for --timeout at most, and the disk may take longer.
 void CheckpointSaver::end_writing() {
+  if (!std::exchange(is_writing_, false)) return;
+  comm::Store* const store = trainer_.inputs().store;
+  const std::string key = fmt::format("written/{}", saved_steps_);
+  const auto is_written = [&] {
+    return !writing_.valid()
+               ? store->add(key, 0) > 0
+               : writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  };
+  while (!is_written()) wait_();
   if (!writing_.valid()) return;
+  if (store != nullptr) store->add(key, 1);
   const report::CheckpointRow row = writing_.get();
   if (row.bytes > 0) saved_.push_back(row);
 }

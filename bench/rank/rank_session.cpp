@@ -45,7 +45,9 @@ RankSession::RankSession(const TrainingJob& job, const RankInputs& inputs,
       inputs_(inputs),
       writer_(writer),
       trainer_(job, inputs, writer),
-      saver_(trainer_, [this] { wait_for_workers(fmt::format("saved/{}", saves_++)); }) {
+      saver_(
+          trainer_, [this] { wait_for_workers(fmt::format("saved/{}", saves_++)); },
+          [this] { wait_a_moment(); }) {
   result_.host = inputs_.host.empty() ? host_name() : inputs_.host;
   read_clock();
   result_.parameters = trainer_.model().trained_count();
@@ -266,10 +268,14 @@ void RankSession::await_slower_workers(int epoch) {
   const std::string key = fmt::format("trained/{}", epoch);
   for (std::int64_t amount = 1; inputs_.store->add(key, amount) < job_.cell.world_size;
        amount = 0) {
-    writer_.state(launch::RankState::training);
     trainer_.world()->check();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    wait_a_moment();
   }
+}
+
+void RankSession::wait_a_moment() {
+  writer_.state(launch::RankState::training);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 void RankSession::train_epoch(int epoch) {

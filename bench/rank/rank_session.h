@@ -24,8 +24,9 @@ namespace ddpbench::bench {
 // (checkpoint_saver.cpp).
 class CheckpointSaver {
  public:
-  // `trainer` outlives this. `meet` waits until all workers call it.
-  CheckpointSaver(RankTrainer& trainer, std::function<void()> meet);
+  // `trainer` outlives this. `meet` waits until all workers call it, and `wait` a moment, which
+  // others see as progress.
+  CheckpointSaver(RankTrainer& trainer, std::function<void()> meet, std::function<void()> wait);
   // Waits for the file that is being written.
   ~CheckpointSaver() = default;
   CheckpointSaver(const CheckpointSaver&) = delete;
@@ -49,14 +50,15 @@ class CheckpointSaver {
   void end_writing();
 
   RankTrainer& trainer_;
-  std::function<void()> meet_;
+  std::function<void()> meet_, wait_;
   std::int64_t interval_;  // 0: epochs
   TrainingPosition position_;
   std::int64_t of_cycle_ = 0;  // steps since the last cycle that began with training or an epoch
   std::int64_t saved_steps_;   // when it saved last, or resumed
   bool replaces_;              // the file may be there already
   std::vector<report::CheckpointRow> saved_;
-  std::future<report::CheckpointRow> writing_;  // waits in its destructor
+  bool is_writing_ = false;                     // as far as this rank knows
+  std::future<report::CheckpointRow> writing_;  // of rank 0; waits in its destructor
 };
 
 class RankSession {
@@ -98,6 +100,7 @@ class RankSession {
   void wait_for_workers(const std::string& when);  // a word for each wait
   void count_saving(double held_s);
   void await_slower_workers(int epoch);
+  void wait_a_moment();
   void read_clock();
   void publish();
   void publish_result();

@@ -146,4 +146,14 @@ std::vector<std::string> cpu_features() {
   return features;
 }
 
+Unpinned::Unpinned() {
+  cpu_set_t all;
+  ::sched_getaffinity(0, sizeof before_, &before_);
+  if (::sched_getaffinity(::getppid(), sizeof all, &all) == 0) {
+    ::sched_setaffinity(0, sizeof all, &all);
+  }
+}
+
+Unpinned::~Unpinned() { ::sched_setaffinity(0, sizeof before_, &before_); }
+
 }  // namespace ddpbench

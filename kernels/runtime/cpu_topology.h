@@ -4,6 +4,8 @@
 // The processors of this host (through hwloc) and the cores that each CPU device gets.
 #pragma once
 
+#include <sched.h>
+
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -35,6 +37,19 @@ struct CpuPlacement {
 // Gives `devices` groups of `threads` cores each. Groups are contiguous in locality order. With
 // more threads than cores the groups wrap around, round robin, and oversubscribed is set.
 CpuPlacement place_cpu_devices(const CpuTopology& topology, int devices, int threads);
+
+// While it lives, the calling thread, and threads that it starts, may run wherever the process may
+// that started this one, which is not pinned.
+class Unpinned {
+ public:
+  Unpinned();
+  ~Unpinned();
+  Unpinned(const Unpinned&) = delete;
+  Unpinned& operator=(const Unpinned&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
 
 // "AMD EPYC 9654 96-Core Processor"; "unknown" when the system does not say.
 std::string cpu_model_name();

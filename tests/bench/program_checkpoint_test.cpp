@@ -2,14 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --checkpoint and --resume-training, end to end.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/file.h"
 #include "kernels/nn/safetensors.h"
 #include "tests/bench/normalized_network.h"
 #include "tests/bench/program.h"
@@ -81,6 +88,26 @@ TEST_F(Checkpoint, GoesOnWithFewerDevicesAndTheSameGlobalBatch) {
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_EQ(run_report()["verification"]["status"], "passed");
   EXPECT_EQ(run_report()["step"]["count"], 12 - steps);
+}
+
+// Whoever has the lock of the file that is written keeps its writer waiting, as a slow disk does.
+TEST_F(Checkpoint, MayTakeLongerThanAnyOtherWait) {
+  FileDescriptor part(::open(program.path("c.part").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  ASSERT_EQ(::flock(part.get(), LOCK_EX), 0);
+  const auto writes = [] {
+    std::ifstream locks("/proc/locks");
+    const std::string text(std::istreambuf_iterator<char>(locks), {});
+    return text.find("-> FLOCK") != text.npos;
+  };
+  const auto result = program.run(
+      small_run("ddp", {"--checkpoint=c", "--checkpoint-every=2", "--timeout=1"}), [&](int) {
+        EXPECT_TRUE(Program::wait_until(writes));
+        std::this_thread::sleep_for(std::chrono::milliseconds(2300));  // ranks have 1 s to speak
+        part.reset();
+      });
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(run_report()["checkpoints"].size(), 3u);
+  EXPECT_GT(run_report()["time"]["save_s"], 2);
 }
 
 TEST_F(Checkpoint, IsEvaluatedWithNoEpoch) {

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -49,6 +50,28 @@ TEST(CpuTopology, ShowsOnlyTheProcessorThatTheCallerIsConfinedTo) {
   }).join();
   EXPECT_THAT(confined.cores, ElementsAre(last));
   EXPECT_EQ(confined.processors, 1);
+}
+
+TEST(Unpinned, LetsThreadsRunWhereThisProcessMayThoughTheirMakerIsPinned) {
+  const auto processors = [](pid_t process) {
+    cpu_set_t set;
+    ::sched_getaffinity(process, sizeof set, &set);
+    return CPU_COUNT(&set);
+  };
+  int unpinned = 0, pinned = 0;
+  std::thread([&] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<std::size_t>(read_cpu_topology().cores.back()), &set);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof set, &set), 0);
+    {
+      const Unpinned meanwhile;
+      std::thread([&] { unpinned = processors(0); }).join();
+    }
+    std::thread([&] { pinned = processors(0); }).join();
+  }).join();
+  EXPECT_EQ(unpinned, processors(::getppid()));
+  EXPECT_EQ(pinned, 1);
 }
 
 TEST(CpuTopology, DescribesTheHost) {

@@ -20,9 +20,7 @@
 #include <gloo/transport/device.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
-#include <sched.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -43,6 +41,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/runtime/cpu_topology.h"
 #include "parallel/comm/library/library_engine.h"
 #include "parallel/comm/queue/executor.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
@@ -72,25 +71,6 @@ gloo::AllreduceOptions::Func reduction(DataType type, ReduceOp op) {
     reduce_sources(target, sources, count, {type, op});
   };
 }
-
-// What starts meanwhile may run wherever the process may that started this one, which is not
-// pinned.
-class Unpinned {
- public:
-  Unpinned() {
-    cpu_set_t all;
-    ::sched_getaffinity(0, sizeof before_, &before_);
-    if (::sched_getaffinity(::getppid(), sizeof all, &all) == 0) {
-      ::sched_setaffinity(0, sizeof all, &all);
-    }
-  }
-  ~Unpinned() { ::sched_setaffinity(0, sizeof before_, &before_); }
-  Unpinned(const Unpinned&) = delete;
-  Unpinned& operator=(const Unpinned&) = delete;
-
- private:
-  cpu_set_t before_;
-};
 
 // Gloo's connections to all peers, which can be ended: Gloo does not wake who waits for bytes that
 // have gone or come in part when their connection fails.
