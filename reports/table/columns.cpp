@@ -220,7 +220,9 @@ constexpr Companion kCompanions[] = {
     {"staleness", "exposed", [](const Run& run) { return run.pushes.has_value(); }},
     {"updates", "exposed", [](const Run& run) { return run.pushes.has_value(); }},
     {"skipped", "epoch",
-     [](const Run& run) { return run.loss_scaling && run.loss_scaling->skipped_updates > 0; }},
+     [](const Run& run) {
+       return run.loss_scaling && run.loss_scaling->skipped_updates > 0 && !is_bare(run);
+     }},
     // The imbalance of dp beside the primary's communication.
     {"others-idle", "exposed", [](const Run& run) { return others_idle(run).value.has_value(); }},
     {"to-accuracy", "epoch", [](const Run& run) { return run.until_accuracy && !is_bare(run); }},

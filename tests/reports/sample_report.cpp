@@ -77,6 +77,7 @@ Run failed_run() {
   run.error = ErrorInfo{"signal", 2, "node", 9, 5, "backward", "", "killed by SIGKILL"};
   run.epochs.clear();
   run.evaluation = Evaluation{10000, Figure::missing("it is not finite"), Figure::of(0.1)};
+  run.loss_scaling = LossScaling{16384, 2};
   run.checkpoints = {{40, 1234, 0.25, 1.5}};
   run.resumed = ResumedFrom{"runs/c.safetensors", 20, 1, 4};
   run.until_accuracy = AccuracyTarget{0.98, {}};

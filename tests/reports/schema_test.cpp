@@ -73,8 +73,8 @@ bool is_newer(const Pointer& pointer) {
                        pointer.back() == "metric" || pointer.back() == "flops_per_sample";
   const bool data =
       contains(pointer, "/dataset/") && (pointer.back() == "note" || pointer.back() == "augment");
-  const bool traffic =
-      pointer.back() == "traffic" || pointer.back() == "checkpoints" || pointer.back() == "resumed";
+  const bool traffic = pointer.back() == "traffic" || pointer.back() == "checkpoints" ||
+                       pointer.back() == "resumed" || pointer.back() == "loss_scaling";
   const bool peak = pointer.back() == "peak_flops_per_s_per_device";
   const bool hosts = pointer.back() == "clocks" || pointer.back() == "calls" ||
                      pointer.back() == "tcp_congestion_control";

@@ -105,6 +105,21 @@ TEST(SummaryTable, ShowsStalenessWhereServersApplyPushesOneByOne) {
   EXPECT_THAT(text(), AllOf(HasSubstr("updates"), HasSubstr("stale"), HasSubstr("137       5")));
 }
 
+TEST(SummaryTable, ShowsWhatScalingTheLossLeftOutWhereItDid) {
+  Report report = test::report_of({test::sample_run("ddp", 2, 5200)});
+  const auto text = [&] {
+    return table_text(all_runs(report), table_columns(all_runs(report)), 0);
+  };
+  report.runs[0].loss_scaling = LossScaling{65536, 0};
+  EXPECT_THAT(text(), Not(HasSubstr("skipped")));
+  report.runs[0].loss_scaling = LossScaling{16384, 2};
+  EXPECT_THAT(text(), HasSubstr("skipped"));
+  const Columns columns = {find_column("loss-scale"), find_column("skipped")};
+  EXPECT_THAT(table_text(all_runs(report), columns, 0), HasSubstr("16384        2"));
+  report.runs[0].loss_scaling.reset();
+  EXPECT_THAT(table_text(all_runs(report), columns, 0), Not(HasSubstr("16384")));
+}
+
 TEST(SummaryTable, ShowsTheTimeToAnAccuracyWhereOneWasAskedFor) {
   Report report = test::report_of({test::sample_run("single", 1, 3200)});
   EXPECT_THAT(render_table(report, 0), Not(HasSubstr("to acc.")));
