@@ -140,10 +140,10 @@ void check_options(const Options& options) {
          "--all-reduce=auto chooses ring or direct; to compare both, list ring,direct.");
   refuse(!options.trace_path.empty() && !options.observe,
          fmt::format("--trace={}: --observe=off leaves nothing to trace", options.trace_path));
-  refuse(
-      options.epochs == 0 &&
-          (options.wanted_accuracy() || !options.trace_path.empty() || !options.injections.empty()),
-      "--epochs=0 takes no steps, which --until-accuracy, --until-miou, --trace and --inject need");
+  refuse(options.epochs == 0 && (options.wanted_accuracy() || !options.trace_path.empty() ||
+                                 !options.injections.empty() || !options.checkpoint.empty()),
+         "--epochs=0 takes no steps, which --until-accuracy, --until-miou, --trace, --inject and "
+         "--checkpoint need");
   refuse(options.until_accuracy && options.until_miou,
          "--until-accuracy and --until-miou exclude each other: a run ends with one of them.");
   checkpoint_interval(options);

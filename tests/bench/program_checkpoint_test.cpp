@@ -140,6 +140,7 @@ TEST_F(Checkpoint, RefusesWhatItCannotGoOnFrom) {
       {{"--checkpoint=c"}, "--force"},
       {{"--checkpoint=c2", "--checkpoint-every=0"}, "expected epoch, or a number of steps from 1"},
       {{"--checkpoint-every=5"}, "it is for --checkpoint"},
+      {{"--checkpoint=c2", "--epochs=0"}, "--epochs=0 takes no steps"},
       {{"--checkpoint=c2", "--strategy=ps", "--gpus=2", "--ps-mode=async"}, "one by one"}};
   for (const auto& [more, why] : cases) {
     std::vector<std::string> arguments = {"--config=lenet.json", "--json=other.json"};

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "bench/plan/training_checkpoint.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::bench {
@@ -77,6 +78,23 @@ TEST(ReservedReports, OfOneNameInTwoFoldersDoNotMeet) {
     std::filesystem::current_path(before);
     std::filesystem::remove_all(folder);
   }
+}
+
+TEST(CheckpointFile, IsReplacedWhereTrainingGoesOnFromItByWhateverName) {
+  const std::string folder = testing::TempDir() + fmt::format("ddpbench-c-{}/", ::getpid());
+  std::filesystem::create_directory(folder);
+  for (const char* name : {"c", "other"}) ddpbench::write_file(folder + name, "old");
+  Options options;
+  options.json_path = folder + "report.json";
+  options.checkpoint = folder + "./c";
+  options.resume_training = folder + "c";
+  EXPECT_TRUE(replaces_checkpoint(options));
+  EXPECT_NO_THROW(ReportOutput{options});
+  options.resume_training = folder + "other";
+  EXPECT_FALSE(replaces_checkpoint(options));
+  EXPECT_THAT([&] { ReportOutput{options}; },
+              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("--force")));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
