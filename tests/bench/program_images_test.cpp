@@ -51,27 +51,6 @@ class ProgramImages : public testing::Test {
     }
   }
 
-  // Photographs whose left part is of class 1, and red.
-  void put_voc() const {
-    std::string names;
-    for (int i = 0; i < 6; ++i) {
-      const std::string name = "image" + std::to_string(i);
-      const int height = 18 + i, width = 30 - i;
-      std::vector<std::uint8_t> pixels, labels;
-      for (int at = 0; at < height * width; ++at) {
-        const bool left = at % width < 10;
-        labels.push_back(at % width == 10 ? 255 : left ? 1 : 0);
-        pixels.insert(pixels.end(), {static_cast<std::uint8_t>(left ? 220 : 30), 90, 90});
-      }
-      put("data/VOC2012/JPEGImages/" + name + ".jpg", data::jpeg_file(height, width, pixels, 3));
-      put("data/VOC2012/SegmentationClass/" + name + ".png",
-          data::png_file(height, width, labels, data::PngKind::palette));
-      names += name + "\n";
-    }
-    put("data/VOC2012/ImageSets/Segmentation/train.txt", names);
-    put("data/VOC2012/ImageSets/Segmentation/val.txt", names);
-  }
-
   void configure(const json& layers, const json& loss, const json& dataset, int steps) const {
     program.write(
         "network.json",
@@ -111,7 +90,9 @@ TEST_F(ProgramImages, OfClassesTrainAlikeAndAreDecodedOnce) {
 }
 
 TEST_F(ProgramImages, OfVocAreVerifiedWithUnequalNumbersOfValidPixels) {
-  put_voc();
+  data::make_voc([&](const std::string& name, const std::string& contents) {
+    put("data/VOC2012/" + name, contents);
+  });
   configure(
       {{{"name", "conv"}, {"type", "conv2d"}, {"out_channels", 4}, {"kernel", 3}, {"padding", 1}},
        {{"name", "relu"}, {"type", "relu"}},

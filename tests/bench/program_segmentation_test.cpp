@@ -6,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/bench/program.h"
+#include "tests/datasets/test_images.h"
 #include "tests/nn/small_deeplab.h"
 
 namespace ddpbench::bench {
@@ -18,18 +21,25 @@ using testing::HasSubstr;
 
 class Segmentation : public testing::Test {
  protected:
-  Segmentation() { program.write("network.json", test::quarter_of_deeplab(65, true)); }
+  Segmentation() {
+    program.environment["XDG_CACHE_HOME"] = program.path("cache");
+    program.write("network.json", test::quarter_of_deeplab(65, true));
+    data::make_voc([&](const std::string& name, const std::string& contents) {
+      std::filesystem::create_directories(std::filesystem::path(program.path(name)).parent_path());
+      program.write(name, contents);
+    });
+  }
   test::ProgramResult run(std::vector<std::string> options) {
-    options.insert(options.begin(),
-                   {"--model=network.json", "--steps=1", "--warmup-steps=0", "--verify-steps=1",
-                    "--lr=0.01", "--json=report.json", "--force", "--quiet"});
+    options.insert(options.begin(), {"--model=network.json", "--dataset=voc2012", "--data-dir=.",
+                                     "--steps=1", "--warmup-steps=0", "--verify-steps=1",
+                                     "--lr=0.1", "--json=report.json", "--force", "--quiet"});
     return program.run(options);
   }
   Program program;
 };
 
-// The synthetic maps have rectangles of any size, whose edges the loss ignores, so the ranks have
-// unequal numbers of labels.
+// Images of several sizes are padded with labels that the loss ignores, so the ranks have unequal
+// numbers of others.
 TEST_F(Segmentation, IsVerifiedAndEndsWithAMeanIouOfAllRanks) {
   const auto result =
       run({"--strategy=zero2", "--gpus=2", "--batch-size=2", "--accumulation-steps=2", "--epochs=9",

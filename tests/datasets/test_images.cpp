@@ -54,4 +54,23 @@ std::string png_file(int height, int width, std::span<const std::uint8_t> pixels
   return file;
 }
 
+void make_voc(const std::function<void(const std::string&, const std::string&)>& put) {
+  std::string names;
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = "image" + std::to_string(i);
+    const int height = 18 + i, width = 30 - i;
+    std::vector<std::uint8_t> pixels, labels;
+    for (int at = 0; at < height * width; ++at) {
+      const bool left = at % width < 10;
+      labels.push_back(at % width == 10 ? 255 : left ? 1 : 0);
+      pixels.insert(pixels.end(), {static_cast<std::uint8_t>(left ? 220 : 30), 90, 90});
+    }
+    put("JPEGImages/" + name + ".jpg", jpeg_file(height, width, pixels, 3));
+    put("SegmentationClass/" + name + ".png", png_file(height, width, labels, PngKind::palette));
+    names += name + "\n";
+  }
+  put("ImageSets/Segmentation/train.txt", names);
+  put("ImageSets/Segmentation/val.txt", names);
+}
+
 }  // namespace ddpbench::data
