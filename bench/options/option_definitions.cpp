@@ -373,10 +373,10 @@ Definitions file_options() {
        "none"},
       {"load-model", 0, "FILE", &Options::load_model, anything(),
        "Start from these weights: a safetensors file, or the index of several.", "none"},
-      {"checkpoint", kNotOfTune, "FILE", &Options::checkpoint, anything(),
+      {"checkpoint", kPerRun | kNotOfTune, "FILE", &Options::checkpoint, anything(),
        "Save what training goes on from (safetensors: weights, optimizer, statistics, position), "
-       "beside the steps and at the end. The file before stays until the new one is whole. Needs "
-       "a command that makes one run.",
+       "beside the steps and at the end. The file before stays until the new one is whole. Each "
+       "run needs a file of its own.",
        "none"},
       {"checkpoint-every", kNotOfTune, "epoch|N", &Options::checkpoint_every, anything(),
        "When: at the end of each epoch, or after every N steps (localsgd: at the end of that "

@@ -201,6 +201,7 @@ Options resolve_entry(const GivenLayers& layers, const RunEntry& entry,
                       std::vector<std::string>& notes) {
   try {
     Options options = resolve(layers, Command::run, &entry, notes);
+    check_file_conflicts(options);
     check_options(options);
     return options;
   } catch (const ConfigError& error) {

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -327,18 +328,22 @@ std::vector<std::string> listed_options(const Options& options) {
 }
 
 void check_saving(const Options& options) {
-  if (options.save_model.empty() && options.checkpoint.empty()) return;
-  const std::size_t runs =
-      plan_matrix(options).size() * static_cast<std::size_t>(options.repetitions);
-  if (runs <= 1 && !options.until_ci) return;
-  for (const auto& [flag, path] :
-       {std::pair("--save-model", &options.save_model), {"--checkpoint", &options.checkpoint}}) {
-    if (path->empty()) continue;
+  const auto saves = [](const Options& own) { return !(own.save_model + own.checkpoint).empty(); };
+  if (!saves(options) && std::ranges::none_of(options.runs, saves)) return;
+  std::map<std::pair<std::string, std::string>, int> runs;  // that write the file of the option
+  for (const RunCell& cell : plan_matrix(options)) {
+    const Options& own = entry_options(options, cell);
+    if (!own.save_model.empty()) ++runs[{"--save-model", own.save_model}];
+    if (!own.checkpoint.empty()) ++runs[{"--checkpoint", own.checkpoint}];
+  }
+  for (const auto& [file, cells] : runs) {
+    const int count = cells * options.repetitions;
+    if (count <= 1 && !options.until_ci) continue;
     throw ConfigError(fmt::format(
         "{}={}: this command makes {} runs, which would overwrite each other's weights. "
         "Give one strategy, one number of devices, one value where a list could be, and one "
         "repetition.",
-        flag, *path, options.until_ci ? "several" : std::to_string(runs)));
+        file.first, file.second, options.until_ci ? "several" : std::to_string(count)));
   }
 }
 

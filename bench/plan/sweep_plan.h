@@ -92,7 +92,7 @@ void check_run_list(const Options& options);
 std::vector<std::size_t> entries_without_runs(const Options& options,
                                               const std::vector<RunCell>& cells);
 
-// Throws ConfigError when --save-model or --checkpoint is given and the options make several runs.
+// Throws ConfigError when several runs would write one file of --save-model or --checkpoint.
 void check_saving(const Options& options);
 
 // The options that hold lists here, as flags: "--gpus", "--batch-size", ...

@@ -132,8 +132,9 @@ ReportOutput::ReportOutput(const Options& options)
   if (!options.save_model.empty()) {
     check_output_file(options.save_model, "--save-model", options.force);
   }
-  if (!options.checkpoint.empty()) {
-    check_output_file(options.checkpoint, "--checkpoint", replaces_checkpoint(options));
+  for (const Options& own : options.runs.empty() ? std::vector{options} : options.runs) {
+    if (own.checkpoint.empty()) continue;
+    check_output_file(own.checkpoint, "--checkpoint", replaces_checkpoint(own));
   }
   if (!options.trace_path.empty()) check_output_file(options.trace_path, "--trace", options.force);
   if (is_stream_ && !options.dry_run) stream_ = take_standard_output();
@@ -261,7 +262,7 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   if (!options.trace_path.empty()) save_trace(trace, report.runs.size(), options);
   if (!options.save_model.empty()) say("{}", weights_line(report, options.save_model));
   for (const report::Run& run : report.runs) {
-    if (run.checkpoints.empty()) continue;
+    if (run.checkpoints.empty() || options.checkpoint.empty()) continue;
     say("checkpoint: {} (after step {})\n", options.checkpoint, run.checkpoints.back().step);
   }
   // A report on standard output has a name that only its reader knows.

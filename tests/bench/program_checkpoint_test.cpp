@@ -90,6 +90,25 @@ TEST_F(Checkpoint, GoesOnWithFewerDevicesAndTheSameGlobalBatch) {
   EXPECT_EQ(run_report()["step"]["count"], 12 - steps);
 }
 
+TEST_F(Checkpoint, OfEachRunOfAConfigurationHasAFileOfItsOwn) {
+  json config = json::parse(test::small_config({.verify_steps = 0}));
+  config["runs"] = {{{"strategy", "single"}, {"checkpoint", "one"}},
+                    {{"strategy", "ddp"}, {"gpus", 2}, {"checkpoint", "two"}}};
+  program.write("lenet.json", config.dump());
+  const std::vector<std::string> arguments = {"--config=lenet.json", "--json=report.json"};
+  const auto made = program.run(arguments);
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_EQ(nn::read_metadata(program.path("two")).at("strategy"), "ddp on 2 devices");
+  for (const json& run : program.report()["runs"]) EXPECT_GT(run["time"]["save_s"], 0);
+  program.write("report.json", "");
+  config["runs"][1]["checkpoint"] = "one";
+  program.write("lenet.json", config.dump());
+  EXPECT_THAT(program.run(arguments).err, HasSubstr("--checkpoint=one: this command makes 2 runs"));
+  config["runs"][1]["checkpoint"] = "report.json";
+  program.write("lenet.json", config.dump());
+  EXPECT_THAT(program.run(arguments).err, HasSubstr("both name report.json"));
+}
+
 // Whoever has the lock of the file that is written keeps its writer waiting, as a slow disk does.
 TEST_F(Checkpoint, MayTakeLongerThanAnyOtherWait) {
   FileDescriptor part(::open(program.path("c.part").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
