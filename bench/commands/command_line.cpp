@@ -144,11 +144,11 @@ std::optional<launch::RankEnvironment> place_in_world(const Options& options,
 int run_on_hosts(Options options, const std::vector<std::string>& arguments,
                  const launch::GetVariable& get) {
   const auto place = place_in_world(options, get);
-  options.local_rank.reset();  // it is no part of the configuration
+  options.local_rank.reset();                // it is no part of the configuration
+  if (place) fit_to_world(options, *place);  // all refuse, so that none waits for rank 0
   if (place && place->rank > 0) {
     return joined_agent_main(*place, options.interface, arguments, wait_limit_s(options.timeout_s));
   }
-  if (place) fit_to_world(options, *place);
   auto hosts = make_hosts(options, most_processes(options), place, arguments);
   return Session(std::move(options), arguments, std::move(hosts)).run();
 }

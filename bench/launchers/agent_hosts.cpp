@@ -221,14 +221,15 @@ std::string AgentHosts::backend(const std::string& wanted, const std::string& de
   const int processes = workers + servers;
   if (source_->has_engine() && processes > slots()) {
     throw ConfigError(fmt::format("a run has {} (--gpus, --servers), but {} started {}",
-                                  counted(processes, "rank"), source_->launcher(), slots()));
+                                  counted(processes, "rank"), starter_words(source_->launcher()),
+                                  slots()));
   }
   if (processes > 1 && is_engine_of_launcher(wanted) && !source_->starts_anew() &&
       processes != slots()) {
     throw ConfigError(fmt::format(
         "--backend={}: MPI waits for all {} that {} started, and a run has {} (--gpus, --servers); "
         "start as many, or use --launcher=mpirun",
-        wanted, counted(slots(), "rank"), source_->launcher(), processes));
+        wanted, counted(slots(), "rank"), starter_words(source_->launcher()), processes));
   }
   const RankHosts joined = hosts_of(place_ranks(hosts_, workers, servers));
   return joined.are_several() ? backend_over_hosts(wanted, device, joined) : wanted;

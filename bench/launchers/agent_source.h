@@ -40,6 +40,11 @@ class AgentSource {
   virtual int port() const = 0;
 };
 
+// Who started processes, for messages: "mpirun", or "a launcher" that only set variables.
+inline std::string starter_words(const std::string& launcher) {
+  return launcher == "environment" ? "a launcher" : launcher;
+}
+
 // Where the store of a run's ranks is, if not where the user says: PyTorch's default MASTER_PORT.
 inline constexpr int kUsualPort = 29500;
 

@@ -51,13 +51,13 @@ void refuse_unused(const std::string& value, std::string_view option, std::strin
       fmt::format("{}={}: it does nothing with --launcher={}", option, value, launcher));
 }
 
-void refuse_shared_processes(const Options& options, std::string_view launcher) {
+// `launcher`: as it was given; empty: it was not.
+void refuse_shared_processes(const Options& options, const std::string& launcher) {
   for (const RunCell& cell : plan_matrix(options)) {
     if (cell.devices_per_process == 1) continue;
     throw ConfigError(fmt::format(
-        "--devices-per-process={}: each process on hosts, or that {} starts, has one device; leave "
-        "it out, or start ddpbench alone",
-        cell.devices_per_process, launcher));
+        "--devices-per-process={}{}: each process that a launcher starts has one device",
+        cell.devices_per_process, launcher.empty() ? "" : " --launcher=" + launcher));
   }
 }
 
@@ -176,7 +176,6 @@ std::unique_ptr<RunHosts> make_hosts(const Options& options, int most,
 }
 
 void fit_to_world(Options& options, const launch::RankEnvironment& environment) {
-  refuse_shared_processes(options, environment.launcher);
   const int processes = environment.world_size;
   const auto fit = [processes](Options& one) {
     int servers = 0;
@@ -191,6 +190,7 @@ void fit_to_world(Options& options, const launch::RankEnvironment& environment) 
   };
   fit(options);
   for (Options& entry : options.runs) fit(entry);
+  refuse_shared_processes(options, "");
   const std::size_t runs =
       plan_matrix(options).size() * static_cast<std::size_t>(options.repetitions);
   const bool has_engine = std::ranges::any_of(entries_of(options), [](const Options* entry) {
@@ -200,7 +200,7 @@ void fit_to_world(Options& options, const launch::RankEnvironment& environment) 
   throw ConfigError(fmt::format(
       "--backend={}: MPI starts once in each process that {} started, which makes one run; use "
       "--launcher=mpirun for several",
-      options.backend, environment.launcher));
+      options.backend, starter_words(environment.launcher)));
 }
 
 void refuse_launchers(const Options& options, std::string_view why) {

@@ -36,8 +36,8 @@ std::unique_ptr<RunHosts> make_hosts(const Options& options, int most,
 int most_processes(const Options& options);
 
 // What the options say by leaving --gpus out where a launcher has started so many processes: all
-// take part. Throws ConfigError where too few are there for the servers, or where a run's engine is
-// the launcher's and there are several runs.
+// take part. Throws ConfigError where too few are there for the servers, where devices would share
+// a process, or where a run's engine is the launcher's and there are several runs.
 void fit_to_world(Options& options, const launch::RankEnvironment& environment);
 
 // Throws ConfigError where the options name a launcher or hosts, with the reason `why`.

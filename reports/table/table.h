@@ -87,8 +87,7 @@ std::vector<RunRow> marked_rows(std::span<const RunRow> rows,
 // "warning [a]: a.json: other programs used ...", then the conclusions of `ddpbench tune`.
 std::vector<std::string> remarks(std::span<const RunRow> rows);
 
-// What the report is of, where no command can complete it: "`ddpbench comm`", "ranks that a
-// launcher started" (which make one run). Empty: one can.
+// What the report is of, where no command can complete it: "`ddpbench comm`". Empty: one can.
 std::string beyond_resuming(const Report& report);
 
 // "PATH was interrupted: ...", so that it does not look complete, wrapped to `width` columns (0:

@@ -135,7 +135,7 @@ std::string beyond_resuming(const Report& report) {
   if (report.argv.size() > 1 && !report.argv[1].starts_with("-")) {
     return fmt::format("`ddpbench {}`", report.argv[1]);
   }
-  return report.environment.launcher.empty() ? "" : "ranks that a launcher started";
+  return "";
 }
 
 std::string interruption_lines(const Report& report, const std::string& path, int width) {

@@ -55,8 +55,7 @@ TEST(Resume, IsOfReportsOfRunsThatTheCommandStarted) {
                 report.argv = {"ddpbench", "import", "a.csv"};
               }),
               HasSubstr("`ddpbench import`"));
-  EXPECT_THAT(refusal([](auto& report) { report.environment.launcher = "srun"; }),
-              HasSubstr("a launcher"));
+  EXPECT_EQ(refusal([](auto& report) { report.environment.launcher = "srun"; }), "");
 }
 
 TEST(Resume, AllowsWhatChangesNoRun) {
