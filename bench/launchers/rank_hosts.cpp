@@ -65,11 +65,6 @@ std::string RankHosts::congestion_control() const {
   return congestion_control_of_hosts(names(), each);
 }
 
-std::string RankHosts::words(int rank) const {
-  return are_several() ? fmt::format("rank {} on {}", rank, name(rank))
-                       : fmt::format("rank {}", rank);
-}
-
 std::string RankHosts::list() const {
   std::vector<std::string> each;
   for (const Host& host : hosts_) {

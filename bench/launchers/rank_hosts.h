@@ -29,10 +29,8 @@ class RankHosts {
   bool are_several() const { return hosts_.size() > 1; }
   int count() const { return static_cast<int>(hosts_.size()); }
   int of(int rank) const { return host_of_.at(static_cast<std::size_t>(rank)); }
-  bool share_one(int rank, int other) const { return of(rank) == of(other); }
-  // The ranks of a host, ascending. The first leads: it makes what the host needs once.
+  // The ranks of a host, ascending.
   const std::vector<int>& ranks(int host) const;
-  int leader(int rank) const { return ranks(of(rank)).front(); }
   // The number of `rank` among the ranks of its host.
   int index_on_host(int rank) const;
   // The name of a rank's host: its own, with a number where several have the same.
@@ -40,8 +38,6 @@ class RankHosts {
   std::vector<std::string> names() const;  // of all hosts
   std::string congestion_control() const;  // as an environment has it
 
-  // "rank 1", or "rank 1 on b" with several hosts.
-  std::string words(int rank) const;
   // "a (ranks 0, 1) and b (rank 2)", and why hosts of one machine count as several.
   std::string list() const;
 

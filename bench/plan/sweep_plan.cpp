@@ -318,15 +318,6 @@ void check_run_list(const Options& options) {
   }
 }
 
-std::vector<std::string> listed_options(const Options& options) {
-  std::vector<std::string> names;
-  for (const SweepAxis& axis : sweep_axes()) {
-    if (axis.listed(options) > 1) names.push_back(fmt::format("--{}", axis.option));
-  }
-  if (!options.runs.empty()) names.emplace_back("\"runs\" of the configuration");
-  return names;
-}
-
 void check_saving(const Options& options) {
   const auto saves = [](const Options& own) { return !(own.save_model + own.checkpoint).empty(); };
   if (!saves(options) && std::ranges::none_of(options.runs, saves)) return;

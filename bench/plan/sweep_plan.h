@@ -95,9 +95,6 @@ std::vector<std::size_t> entries_without_runs(const Options& options,
 // Throws ConfigError when several runs would write one file of --save-model or --checkpoint.
 void check_saving(const Options& options);
 
-// The options that hold lists here, as flags: "--gpus", "--batch-size", ...
-std::vector<std::string> listed_options(const Options& options);
-
 // "ddp on 2 devices, batch 32, overlap off": the values that the lists of `options` vary, or what
 // the entries of its runs differ in, and the repetition (from 1) when there may be several.
 std::string run_title(const RunCell& cell, const Options& options);

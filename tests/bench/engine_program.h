@@ -10,15 +10,14 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
+#include "tests/bench/world_ranks.h"
 
 namespace ddpbench::test {
 
@@ -74,21 +73,6 @@ class OverMpi : public testing::Test {
                                  std::to_string(ranks), DDPBENCH_BINARY};
     all.insert(all.end(), arguments.begin(), arguments.end());
     return program.run(all, [&](int) { act(); });
-  }
-  // Waits for a process of this program that was started with `variable` ("NAME=" or "NAME=value").
-  // Returns its number, or 0.
-  int await_process(const std::string& variable) const {
-    int found = 0;
-    Program::wait_until([&] {
-      for (const int pid : program.processes()) {
-        std::ifstream environment("/proc/" + std::to_string(pid) + "/environ");
-        for (std::string entry; std::getline(environment, entry, '\0');) {
-          if (entry.starts_with(variable)) found = pid;
-        }
-      }
-      return found != 0;
-    });
-    return found;
   }
   // The report of a failed run names this rank, and nothing is left.
   void expect_blame(int rank) const {

@@ -10,14 +10,13 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
 #include "tests/bench/trace_checker.h"
+#include "tests/bench/world_ranks.h"
 
 namespace ddpbench::test {
 
@@ -48,16 +47,8 @@ class Launchers : public testing::Test {
   void expect_nothing_left() const {
     EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
   }
-  // The processes whose place in the world is `rank`.
   std::vector<int> processes_of_rank(int rank) const {
-    std::vector<int> found;
-    for (const int pid : program.processes()) {
-      std::ifstream file("/proc/" + std::to_string(pid) + "/environ");
-      for (std::string variable; std::getline(file, variable, '\0');) {
-        if (variable == "RANK=" + std::to_string(rank)) found.push_back(pid);
-      }
-    }
-    return found;
+    return test::processes_of_rank(program, rank);
   }
   void expect_matrix(const nlohmann::json& report,
                      const std::vector<std::string>& strategies) const {

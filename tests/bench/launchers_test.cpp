@@ -1,23 +1,16 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launchers without processes: what options amount to, command lines, messages, and what the end of
-// a run means.
+// Launchers without processes: what options amount to, command lines, and messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "bench/host/build_info.h"
 #include "bench/launchers/agent_messages.h"
-#include "bench/launchers/command_launcher.h"
-#include "bench/launchers/launched_run.h"
+#include "bench/launchers/agent_source.h"
 #include "bench/launchers/make_launcher.h"
-#include "reports/exports/trace.h"
-#include "reports/json/report_json.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/sample_report.h"
 
@@ -26,7 +19,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 using Hosts = std::vector<HostSlots>;
 
 LauncherChoice choice_of(const std::vector<std::string>& arguments) {
@@ -108,30 +100,46 @@ TEST(LauncherWords, OfSrunLeaveTheEnvironmentToIt) {
             "srun -n 4 --kill-on-bad-exit=1 --nodelist=a,b --overlap");
 }
 
-// ---- a run's settings on their way to its ranks ----
+// ---- worlds that a launcher started ----
 
-TEST(LaunchedRun, HasTheSettingsOfOneRunAndNothingOfItsLauncher) {
-  Options options = options_of({"--strategy=ddp", "--gpus=2", "--hosts=a:2", "--json=r.json",
-                                "--remote-shell=rsh", "--lr=0.5", "--timeout=7"});
-  options.config_path = "c.json";
-  const Options ranks = launched_run_options(launched_run_text(options));
-  EXPECT_EQ(ranks.json_path, "-");
-  EXPECT_TRUE(ranks.quiet);
-  EXPECT_EQ(ranks.hosts, "");
-  EXPECT_EQ(ranks.remote_shell, "");
-  EXPECT_EQ(ranks.config_path, "c.json") << "advice names it";
-  EXPECT_EQ(ranks.lr, 0.5);
-  EXPECT_EQ(ranks.timeout_s, 7);
-  EXPECT_EQ(ranks.strategies, std::vector<std::string>{"ddp"});
-  EXPECT_EQ(plan_matrix(ranks), plan_matrix(options));
+Options fitted(int processes, const std::vector<std::string>& arguments) {
+  launch::RankEnvironment environment;
+  environment.world_size = processes;
+  environment.launcher = "mpirun";
+  Options options = options_of(arguments);
+  fit_to_world(options, environment);
+  return options;
 }
 
-TEST(LaunchedRun, HasASecretOfItsOwnEachTime) {
-  const Options options = options_of({});
-  const auto first = launched_run_variables(options), second = launched_run_variables(options);
-  EXPECT_GE(first.at("DDPBENCH_JOB_SECRET").size(), 32u);
-  EXPECT_NE(first.at("DDPBENCH_JOB_SECRET"), second.at("DDPBENCH_JOB_SECRET"));
-  EXPECT_THAT(first.at(kLaunchedRunVariable), Not(HasSubstr(first.at("DDPBENCH_JOB_SECRET"))));
+TEST(FitToWorld, GivesAllProcessesADeviceWhereNoNumberIsAskedFor) {
+  using testing::ElementsAre;
+  EXPECT_THAT(fitted(3, {"--strategy=ddp"}).gpus, ElementsAre(3));
+  EXPECT_THAT(fitted(5, {"--strategy=ps", "--servers=1,2"}).gpus, ElementsAre(3));
+  EXPECT_THAT(fitted(3, {"--strategy=single,ddp", "--gpus=1,2"}).gpus, ElementsAre(1, 2));
+  EXPECT_EQ(most_processes(fitted(3, {"--strategy=dp,ddp,ps", "--servers=1"})), 3);
+  EXPECT_EQ(fitted(3, {"--strategy=localsgd", "--sync-every=2"}).sync_every, std::vector{2})
+      << "what only several devices use";
+}
+
+TEST(FitToWorld, RefusesServersWithoutAWorkerSharedProcessesAndSeveralRunsOfTheLaunchersEngine) {
+  const auto refused = [](int processes, const std::vector<std::string>& arguments) {
+    return message_of([&] { fitted(processes, arguments); });
+  };
+  EXPECT_THAT(refused(2, {"--strategy=ps", "--servers=2"}),
+              HasSubstr("2 processes cannot be 2 servers and at least 1 worker"));
+  const std::string several = "--backend=mpi: MPI starts once in each process that mpirun started";
+  EXPECT_THAT(refused(2, {"--strategy=single,ddp", "--backend=mpi"}), HasSubstr(several));
+  EXPECT_THAT(refused(2, {"--strategy=ddp", "--backend=mpi", "--repetitions=2"}),
+              HasSubstr(several));
+  EXPECT_EQ(fitted(2, {"--strategy=ddp", "--backend=mpi"}).backend, "mpi");
+  EXPECT_THAT(refused(2, {"--strategy=ddp", "--devices-per-process=2"}),
+              HasSubstr("--devices-per-process=2: each process that a launcher starts has one"));
+}
+
+TEST(CommonArguments, AreWhatALauncherGivesAllProcesses) {
+  EXPECT_EQ(common_arguments({"/a/ddpbench", "--local-rank=1", "--strategy=ddp", "--json=a b"}),
+            "--strategy=ddp '--json=a b'");
+  EXPECT_EQ(common_arguments({"ddpbench", "--local_rank=0"}), "");
 }
 
 // ---- messages ----
@@ -160,6 +168,7 @@ TEST(AgentMessages, AreReadAsTheyWereWritten) {
   const auto greeting =
       std::get<AgentGreeting>(*read_order(order_line(AgentGreeting{"cpu", "/a b"})));
   EXPECT_EQ(greeting.directory, "/a b");
+  EXPECT_EQ(std::get<AgentEnd>(*read_order(order_line(AgentEnd{2, "why"}))).message, "why");
 }
 
 TEST(AgentMessages, TellAHostWithItsEnvironment) {
@@ -169,14 +178,20 @@ TEST(AgentMessages, TellAHostWithItsEnvironment) {
                 .gpus = {},
                 .environment = {},
                 .note = "n"};
-  host.gpus.probe.reason = "no driver";
+  host.gpus.reason = "no driver";
   host.environment = report::test::sample_report().environment;
+  host.cores = {2, 5};
+  host.rank = 3;
+  host.arguments = "--gpus=2";
   const auto read = std::get<HostView>(*read_word(word_line(host)));
   EXPECT_EQ(read.version, host.version);
   EXPECT_EQ(read.mark, "m");
-  EXPECT_EQ(read.gpus.probe.reason, "no driver");
+  EXPECT_EQ(read.gpus.reason, "no driver");
   EXPECT_EQ(read.environment.cpu.model, host.environment.cpu.model);
   EXPECT_EQ(read.environment.libraries, host.environment.libraries);
+  EXPECT_EQ(read.cores, host.cores);
+  EXPECT_EQ(read.rank, 3);
+  EXPECT_EQ(read.arguments, host.arguments);
 }
 
 TEST(AgentMessages, TellWhatRanksSayAndHowTheyEnd) {
@@ -194,6 +209,7 @@ TEST(AgentMessages, TellWhatRanksSayAndHowTheyEnd) {
   EXPECT_TRUE(end.exit.is_known);
   EXPECT_EQ(end.note, "note");
   EXPECT_EQ(std::get<RankRefusal>(*read_word(word_line(RankRefusal{1, "why", 2}))).why, "why");
+  EXPECT_EQ(std::get<AgentTold>(*read_word(word_line(AgentTold{15}))).signal, 15);
 }
 
 TEST(AgentMessages, CarryRecordsOfAnyBytesAndLength) {
@@ -228,230 +244,6 @@ TEST(AgentMessages, AreNotWhatOthersWriteToTheSameStream) {
        {"Welcome to b!", "", "{", "[]", "{}", "{\"host\":1}", "{\"end\":{}}"}) {
     EXPECT_FALSE(read_word(line)) << line;
   }
-}
-
-// ---- the end of a run ----
-
-using report::Status;
-
-std::vector<std::string> lines_of(const report::Report& report) {
-  std::istringstream text(report::report_text(report));
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);) lines.push_back(line);
-  return lines;
-}
-
-void write_report(RunOutcome& outcome, const report::Report& report) {
-  for (const std::string& line : lines_of(report)) outcome.add_output(line);
-}
-
-report::Report report_with(Status status, int guilty = -1) {
-  report::Report report = report::test::report_of({report::test::sample_run("ddp", 2, 100)});
-  report.status = report.runs[0].status = status;
-  if (status == Status::failed) {
-    report::ErrorInfo error;
-    error.kind = "comm";
-    error.message = "it broke";
-    error.rank = guilty;
-    report.error = report.runs[0].error = error;
-  }
-  return report;
-}
-
-TEST(RunOutcome, IsTheRunThatTheRanksReport) {
-  RunOutcome outcome;
-  outcome.add_output("model: lenet5");
-  write_report(outcome, report_with(Status::ok));
-  EXPECT_FALSE(outcome.has_ended());
-  outcome.end({});
-  EXPECT_TRUE(outcome.has_ended());
-  const LaunchedRun made = outcome.conclude(false);
-  ASSERT_TRUE(made.run);
-  EXPECT_EQ(made.run->strategy, "ddp");
-  EXPECT_EQ(made.exit_code, 0);
-  EXPECT_FALSE(made.error);
-}
-
-TEST(RunOutcome, IsThatOfTheLastWholeReport) {
-  RunOutcome outcome;
-  write_report(outcome, report_with(Status::failed, 0));
-  write_report(outcome, report_with(Status::ok));
-  outcome.add_output("{");
-  outcome.add_output("  \"schema_version\": 1,");  // killed while it wrote
-  outcome.end({.code = 0, .signal = SIGKILL});
-  EXPECT_EQ(outcome.conclude(false).run->status, Status::ok);
-}
-
-TEST(RunOutcome, KeepsAReportThoughWhatFollowsIsMixedOrNone) {
-  RunOutcome outcome;
-  outcome.add_output("{");
-  outcome.add_output("}");
-  EXPECT_FALSE(outcome.has_report()) << "a shell may greet so";
-  write_report(outcome, report_with(Status::failed, 0));
-  EXPECT_TRUE(outcome.has_report());
-  const std::vector<std::string> lines = lines_of(report_with(Status::failed, 0));
-  for (const std::string& line : lines) {
-    outcome.add_output(line);
-    if (line != "}") outcome.add_output(line);  // that of another rank
-  }
-  outcome.end({.code = 4});
-  EXPECT_EQ(outcome.conclude(false).error->message, "it broke");
-}
-
-TEST(RunOutcome, HasTheCodeOfTheLauncherWhereThatSaysWhy) {
-  const auto code_of = [](const launch::ChildExit& exit) {
-    RunOutcome outcome;
-    write_report(outcome, report_with(Status::failed, 1));
-    outcome.end(exit);
-    return outcome.conclude(false).exit_code;
-  };
-  EXPECT_EQ(code_of({.code = 5}), 5);
-  EXPECT_EQ(code_of({.code = 4}), 4);
-  EXPECT_EQ(code_of({.code = 0, .signal = SIGKILL}), 4);
-}
-
-TEST(RunOutcome, WithoutAReportIsWhatARankSaidLast) {
-  RunOutcome outcome;
-  outcome.add_error("ddpbench: rank 0: rank 1 is gone");
-  outcome.add_error("some library: warning");
-  outcome.add_error("ddpbench: --lr is 3");
-  outcome.end({.code = 2});
-  const LaunchedRun made = outcome.conclude(false);
-  EXPECT_FALSE(made.run);
-  EXPECT_EQ(made.error->kind, "config");
-  EXPECT_EQ(made.error->message, "--lr is 3");
-  EXPECT_EQ(made.exit_code, 2);
-}
-
-// srun, or the shell, ends before there is any rank.
-TEST(RunOutcome, WithoutARankIsWhatItsLauncherSaid) {
-  RunOutcome outcome;
-  outcome.add_error("---------");
-  outcome.add_error("srun: Job 5 step creation temporarily disabled, retrying");
-  outcome.add_error("srun: error: n0: task 0: Exited with exit code 2");
-  outcome.add_error("srun: error: Unable to create step for job 5: More processors requested");
-  outcome.add_error("srun: error: another");
-  outcome.end({.code = 1});
-  const LaunchedRun made = outcome.conclude(false);
-  EXPECT_THAT(made.error->message,
-              AllOf(HasSubstr("exit code 1"), HasSubstr("said: srun: error: Unable to create step"),
-                    Not(HasSubstr("another"))));
-  EXPECT_EQ(made.exit_code, 4);
-  RunOutcome quiet;
-  quiet.end({.code = 1});
-  EXPECT_THAT(quiet.conclude(false).error->message, HasSubstr("said nothing"));
-}
-
-TEST(RunOutcome, IsInterruptedByTheSupervisorOrByTheRanks) {
-  RunOutcome asked;
-  asked.end({.code = 130});
-  EXPECT_TRUE(asked.conclude(true).interrupted);
-  EXPECT_TRUE(asked.conclude(false).interrupted);
-  RunOutcome reported;
-  write_report(reported, report_with(Status::interrupted));
-  reported.end({.code = 130});
-  EXPECT_TRUE(reported.conclude(false).interrupted);
-  EXPECT_TRUE(reported.conclude(false).run);
-  RunOutcome done;
-  write_report(done, report_with(Status::ok));
-  done.end({});
-  EXPECT_FALSE(done.conclude(true).interrupted) << "it had ended before";
-}
-
-// It asks all ranks to end before they have noticed anything.
-TEST(RunOutcome, IsAFailureWhereMpirunHasLostAHost) {
-  const auto end_of = [](bool by_user) {
-    RunOutcome outcome;
-    report::Report partial = report_with(Status::interrupted);
-    partial.runs[0].devices.clear();
-    for (const char* host : {"10.77.0.1", "10.77.0.3", "10.77.0.3"}) {
-      report::DeviceRow& device = partial.runs[0].devices.emplace_back();
-      device.rank = static_cast<int>(partial.runs[0].devices.size()) - 1;
-      device.host = host;
-    }
-    outcome.add_report(0, report::report_text(partial));
-    outcome.add_error("ORTE has lost communication with a remote daemon.");
-    outcome.add_error("  Remote daemon: [[7483,0],3] on node 10.77.0.3");
-    outcome.end({.code = 9});
-    return outcome.conclude(by_user);
-  };
-  const LaunchedRun made = end_of(false);
-  EXPECT_FALSE(made.interrupted);
-  EXPECT_EQ(made.exit_code, 4);
-  EXPECT_EQ(made.run->status, Status::failed);
-  EXPECT_THAT(made.error->message,
-              AllOf(HasSubstr("lost communication"), HasSubstr("on node 10.77.0.3")));
-  EXPECT_EQ(made.error->host, "10.77.0.3");
-  EXPECT_EQ(made.error->rank, 1) << "the first on that host";
-  EXPECT_TRUE(end_of(true).interrupted);
-}
-
-TEST(RunOutcome, KnowsFromAReportThatTheRunHasFailed) {
-  RunOutcome outcome;
-  EXPECT_FALSE(outcome.has_failed_report());
-  outcome.add_report(0, report::report_text(report_with(Status::ok)));
-  EXPECT_FALSE(outcome.has_failed_report());
-  outcome.add_report(0, report::report_text(report_with(Status::failed, 1)));
-  EXPECT_TRUE(outcome.has_failed_report());
-}
-
-TEST(RunOutcome, HasTheTraceOfTheHostWhoseReportCounts) {
-  const auto send = [](RunOutcome& outcome, int host, const report::Trace& trace) {
-    for (const std::string& part : report::trace_texts(trace, 1)) outcome.add_report(host, part);
-  };
-  report::Trace trace;
-  trace.processes = {{.id = 0, .name = "rank 0"}, {.id = 1, .name = "rank 1"}};
-  RunOutcome outcome;
-  outcome.add_report(1, report::report_text(report_with(Status::failed, 0)));
-  send(outcome, 1, {});
-  write_report(outcome, report_with(Status::ok));
-  send(outcome, 0, trace);
-  outcome.add_report(0, "{\n\"trace_part\": 0\n}\n");
-  outcome.end({});
-  const LaunchedRun made = outcome.conclude(false);
-  EXPECT_EQ(made.trace, trace);
-  EXPECT_TRUE(made.run);
-}
-
-TEST(RunOutcome, TellsTheReportsOfHostsApartBehindOneLauncher) {
-  RunOutcome outcome;
-  outcome.add_report(0, report::report_text(report_with(Status::failed, 2)));
-  outcome.add_report(1, report::report_text(report_with(Status::failed, 0)));
-  outcome.end({.code = 4});
-  EXPECT_EQ(outcome.conclude(false).error->rank, 2);
-}
-
-TEST(RunOutcome, KnowsARankThatSaysWhyItEndsFromOneThatWaits) {
-  RunOutcome outcome;
-  outcome.add_error("mpirun: warning: no help file");
-  outcome.add_error("ddpbench: rank 0: waiting for rank 1 of 2 to come, 3 s of 60 s (--timeout)");
-  EXPECT_FALSE(outcome.is_given_up());
-  outcome.add_error("ddpbench: rank 0: --batch-size differs");
-  EXPECT_TRUE(outcome.is_given_up());
-}
-
-TEST(RunOutcome, OfARehearsalNeedsNoReport) {
-  RunOutcome outcome;
-  outcome.end({});
-  const LaunchedRun made = outcome.conclude(false);
-  EXPECT_FALSE(made.error);
-  EXPECT_EQ(made.exit_code, 0);
-}
-
-TEST(EndLimit, IsTheEarliestAndMovesWithPauses) {
-  EndLimit limit;
-  EXPECT_FALSE(limit.passed(1e9));
-  limit.after_failure(100, 0);
-  EXPECT_FALSE(limit.passed(1e9)) << "--timeout=0: never";
-  limit.after_failure(100, 30);
-  limit.within(100, 50);
-  EXPECT_FALSE(limit.passed(134));
-  EXPECT_TRUE(limit.passed(135)) << "all processes must have ended 5 s after the deadline";
-  limit.move(10);
-  EXPECT_FALSE(limit.passed(144));
-  limit.renew(200);
-  EXPECT_FALSE(limit.passed(205));
-  EXPECT_TRUE(limit.passed(206));
 }
 
 }  // namespace

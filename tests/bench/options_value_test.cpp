@@ -202,13 +202,8 @@ TEST(OptionValues, EveryStrategyIsComparedWhereNoneIsGiven) {
   EXPECT_THAT(options_of({"tune"}).strategies, ElementsAre("ddp"));
 }
 
-// All runs of one world are one run, and so is what leaves one file of weights.
+// What leaves one file of weights is one run.
 TEST(OptionValues, OneStrategyIsTakenWhereOneRunIsMade) {
-  const auto rank = [](const std::vector<std::string>& arguments) {
-    return parse_command(arguments, {.one_run = true}).options.strategies;
-  };
-  EXPECT_THAT(rank({}), ElementsAre("single"));
-  EXPECT_THAT(rank({"--strategy=ddp"}), ElementsAre("ddp"));
   EXPECT_THAT(options_of({"--save-model=w.safetensors"}).strategies, ElementsAre("single"));
   EXPECT_THAT(refusal({"--strategy=all", "--save-model=w.safetensors"}), HasSubstr("7 runs"));
 }

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
-#include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
+#include "tests/bench/world_ranks.h"
 
 namespace ddpbench {
 namespace {
@@ -79,7 +79,7 @@ TEST_F(UntilAccuracy, EndsWithTheEpochThatALongerRunOfTheSameSeedShows) {
   EXPECT_DOUBLE_EQ(run["until_accuracy"]["train_s"], seconds);
 }
 
-TEST_F(UntilAccuracy, EndsAllRanksOfAJoinedWorld) {
+TEST_F(UntilAccuracy, EndsAllRanksOfALauncher) {
   const auto results = program.run_together(
       {"--strategy=ddp", "--config=lenet.json", "--json=report.json", "--until-accuracy=1%"},
       test::world(2, test::free_port()));

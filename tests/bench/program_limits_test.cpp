@@ -25,8 +25,8 @@
 #include <thread>
 #include <utility>
 
-#include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
+#include "tests/bench/world_ranks.h"
 
 namespace ddpbench {
 namespace {
@@ -83,39 +83,25 @@ TEST_P(StoppedJob, GoesOnAfterLongerThanTheTimeout) { stop_after(1); }
 INSTANTIATE_TEST_SUITE_P(Strategies, StoppedJob, testing::Values("dp", "ddp", "ps"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Ranks that a launcher started have no supervisor; a shell stops them all alike.
-class StoppedJoinedWorld : public testing::TestWithParam<const char*> {
- protected:
-  void stop_after(int seconds) {
-    Program program;
-    program.write(
-        "lenet.json",
-        test::small_config(
-            {.steps = 150, .warmup_steps = 1, .verify_steps = 0, .timeout_s = kTimeout_s}));
-    const std::size_t size = GetParam() == std::string_view("ps") ? 3 : 2;
-    test::Ranks ranks(program, test::world(static_cast<int>(size), test::free_port()));
-    ranks.start_all({fmt::format("--strategy={}", GetParam()), "--config=lenet.json",
-                     slow_rank(GetParam()), "--json=report.json"});
-    const auto signal_all = [&](int number) {
-      for (std::size_t rank = 0; rank < size; ++rank) ranks.signal(rank, number);
-    };
-    // The name of the report is reserved when all have planned the run.
-    EXPECT_TRUE(Program::wait_until([&] { return fs::exists(program.path("report.json")); }));
-    std::this_thread::sleep_for(std::chrono::seconds(seconds));
-    signal_all(SIGSTOP);
-    std::this_thread::sleep_for(kStop);
-    signal_all(SIGCONT);
-    const ProgramResult first = ranks.finish(0);
-    EXPECT_EQ(first.exit_code, 0) << first.err;
-    for (std::size_t rank = 1; rank < size; ++rank) EXPECT_EQ(ranks.finish(rank).exit_code, 0);
-    EXPECT_EQ(program.report()["status"], "ok");
-  }
-};
-
-TEST_P(StoppedJoinedWorld, GoesOnAfterLongerThanTheTimeout) { stop_after(1); }
-
-INSTANTIATE_TEST_SUITE_P(Strategies, StoppedJoinedWorld, testing::Values("ddp", "ps"),
-                         [](const auto& test) { return std::string(test.param); });
+// A shell stops the processes that a launcher started, and what they started, all alike.
+TEST_F(Limits, AWorldOfALauncherThatIsStoppedGoesOnAfterLongerThanTheTimeout) {
+  program.write("lenet.json",
+                test::small_config(
+                    {.steps = 150, .warmup_steps = 1, .verify_steps = 0, .timeout_s = kTimeout_s}));
+  test::Ranks ranks(program, test::world(2, test::free_port()));
+  ranks.start_all(
+      {"--strategy=ddp", "--config=lenet.json", slow_rank("ddp"), "--json=report.json"});
+  EXPECT_TRUE(Program::wait_until([&] { return !test::processes_of_rank(program, 1).empty(); }));
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  const std::vector<int> all = program.processes();
+  for (const int pid : all) ::kill(pid, SIGSTOP);
+  std::this_thread::sleep_for(kStop);
+  for (const int pid : all) ::kill(pid, SIGCONT);
+  const ProgramResult first = ranks.finish(0);
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(ranks.finish(1).exit_code, 0);
+  EXPECT_EQ(program.report()["status"], "ok");
+}
 
 // ---- the supervisor alone is stopped ----
 

@@ -96,7 +96,7 @@ TEST_F(MpirunLauncher, MakesTheSameMatrix) {
   expect_trace();
   expect_matrix(program.report(), {"single", "ddp", "ddp", "ps", "ps"});
   EXPECT_EQ(program.report()["config"]["launcher"], "mpirun");
-  EXPECT_TRUE(program.report()["environment"]["launcher"].is_null());
+  EXPECT_EQ(program.report()["environment"]["launcher"], "mpirun");
   expect_nothing_left();
 }
 
@@ -134,7 +134,7 @@ TEST_F(MpirunLauncher, OpensNoPortToOthersOnOneHost) {
   EXPECT_EQ(open["ddpbench"], 0);
 }
 
-TEST_F(MpirunLauncher, ReportsAFaultThoughMpirunEndsTheOthersAtOnce) {
+TEST_F(MpirunLauncher, ReportsTheRankThatIsKilled) {
   const ProgramResult result =
       program.run(below_mpirun("ddp", "2", {"--inject=kill:rank=1,step=2"}));
   EXPECT_EQ(result.exit_code, 4) << result.err;
@@ -146,15 +146,13 @@ TEST_F(MpirunLauncher, ReportsAFaultThoughMpirunEndsTheOthersAtOnce) {
 
 TEST_F(MpirunLauncher, LeavesAReportAndNothingElseWhenInterrupted) {
   const auto interrupt = [&](int pid) {
-    Program::wait_until([&] { return program.processes().size() >= 4; });
-    ::sleep(8);  // verified and at work, also on a busy machine
+    Program::wait_until([&] { return !processes_of_rank(1).empty(); });
     ::kill(pid, SIGINT);
   };
-  const ProgramResult result =
-      program.run(below_mpirun("ddp", "2", {"--steps=1000000", "--epochs=9"}), interrupt);
+  const ProgramResult result = program.run(
+      below_mpirun("ddp", "2", {"--steps=1000000", "--epochs=9", "--verify-steps=0"}), interrupt);
   EXPECT_EQ(result.exit_code, 130) << result.err;
   EXPECT_EQ(program.report()["status"], "interrupted");
-  EXPECT_EQ(program.report()["runs"][0]["devices"].size(), 2u);
   expect_nothing_left();
 }
 
@@ -169,10 +167,10 @@ constexpr const char* kStuckMpirun = R"(#!/bin/sh
 # As mpirun of Open MPI 4.1 where it locks up in its own end: its ranks are gone, and it stays, also
 # at SIGTERM.
 n=$2
-for program; do :; done
+while case $1 in /*) false;; esac; do shift; done  # to the program
 r=0
 while [ $r -lt $n ]; do
-  RANK=$r LOCAL_RANK=$r WORLD_SIZE=$n LOCAL_WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 "$program" &
+  RANK=$r LOCAL_RANK=$r WORLD_SIZE=$n LOCAL_WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 "$@" &
   r=$((r + 1))
 done
 wait
@@ -192,12 +190,18 @@ TEST_F(Launchers, EndALauncherThatStaysBehindItsRanks) {
   expect_nothing_left();
 }
 
-TEST_F(Launchers, EndALauncherThatStaysBehindRanksWithoutAReport) {
-  put_in_path("mpirun", "#!/bin/sh\necho 'ddpbench: rank 1: it broke' >&2\nexec sleep 600 >&2\n");
+TEST_F(Launchers, EndALauncherThatStartsNothing) {
+  put_in_path("mpirun", "#!/bin/sh\necho 'no resources' >&2\nexec sleep 600 >&2\n");
   const ProgramResult result =
       program.run(small_run("ddp", {"--gpus=2", "--launcher=mpirun", "--timeout=1"}));
-  EXPECT_EQ(result.exit_code, 4) << result.err;
-  EXPECT_EQ(program.report()["runs"][0]["error"]["message"], "rank 1: it broke");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, testing::AllOf(HasSubstr("no resources"),
+                                         HasSubstr("ranks 0, 1 did not come within 1 s")));
+  put_in_path("mpirun", "#!/bin/sh\nexit 7\n");
+  const ProgramResult ended = program.run(small_run("ddp", {"--gpus=2", "--launcher=mpirun"}));
+  EXPECT_EQ(ended.exit_code, 4);
+  EXPECT_THAT(ended.err, HasSubstr("mpirun ended with exit code 7 before its processes were here"));
+  expect_nothing_left();
 }
 
 constexpr const char* kSrun = R"(#!/bin/sh

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "tests/bench/joined_ranks.h"
 #include "tests/bench/normalized_network.h"
 #include "tests/bench/program.h"
 #include "tests/bench/trace_checker.h"
@@ -112,16 +111,6 @@ TEST_F(SharedProcess, NeedsAWholeNumberOfProcesses) {
     EXPECT_THAT(result.err, AllOf(HasSubstr("ddp: " + std::to_string(shape.devices) + " devices"),
                                   HasSubstr("no whole number of processes"),
                                   HasSubstr("--devices-per-process")));
-  }
-}
-
-TEST_F(SharedProcess, IsRefusedInAWorldOfALauncher) {
-  const std::vector<std::string> arguments = {"--strategy=ddp", "--config=lenet.json",
-                                              "--devices-per-process=2", "--json=report.json"};
-  const auto results = program.run_together(arguments, test::world(2, test::free_port()));
-  for (const ProgramResult& result : results) {
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr("--devices-per-process=2: in a world that torchrun"));
   }
 }
 

@@ -132,8 +132,6 @@ TEST_F(RunList, NamesThePlaceOfAnError) {
 TEST_F(RunList, IsForRunsThatTheProgramStartsItself) {
   EXPECT_THAT(refused(kTwoArms, {"tune", "--gpus=2"}), HasSubstr("`ddpbench tune` makes its own"));
   EXPECT_THAT(refused(kTwoArms, {"fit"}), HasSubstr("c.json: /runs: `ddpbench fit` makes its own"));
-  EXPECT_THAT(message_of([&] { refuse_lists(read(kTwoArms)); }),
-              HasSubstr("\"runs\" of the configuration: a world that torchrun"));
   EXPECT_THAT(refused(kTwoArms, {"--save-model=x"}), HasSubstr("this command makes 2 runs"));
 }
 

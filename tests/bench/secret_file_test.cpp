@@ -3,7 +3,7 @@
 //
 // The file by which the ranks of a host learn their secret: who can read it, and what becomes of
 // files that killed jobs left.
-#include "bench/joined/secret_file.h"
+#include "bench/launchers/secret_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

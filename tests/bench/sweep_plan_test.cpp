@@ -21,7 +21,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 // Returns "ddp on 2 devices, batch 8, ..." for every cell.
 std::vector<std::string> titles(const std::vector<std::string>& arguments) {
@@ -50,7 +49,7 @@ TEST(Matrix, BucketSizesMultiplyDdpAlone) {
                           "ddp on 2 devices, first bucket 1 MiB", "ps on 2 devices and 1 server"));
 }
 
-// Each cell alone, as a launcher's ranks get it, is the same run.
+// Each cell alone is the same run.
 TEST(Matrix, OfACellsOptionsIsThatCellAlone) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"--strategy=single,dp,ddp,ps", "--gpus=1,2", "--batch-size=8,16",
@@ -63,7 +62,6 @@ TEST(Matrix, OfACellsOptionsIsThatCellAlone) {
       const Options alone = cell_options(options, cell);
       EXPECT_THAT(plan_matrix(alone), ElementsAre(cell)) << run_title(cell, options);
       EXPECT_THAT(plan_matrix(options_from_json(to_json(alone))), ElementsAre(cell));
-      refuse_lists(alone);
     }
   }
 }
@@ -183,12 +181,6 @@ TEST(Matrix, AllReducesMultiplyTheHooksThatUseThem) {
                   "ddp on 2 devices, hook fp16, all reduce direct", "ddp on 2 devices, hook int8"));
 }
 
-TEST(JoinedCell, TakesWhatOnlySeveralDevicesUse) {
-  const Options options = options_of({"--strategy=localsgd", "--sync-every=2"});
-  EXPECT_EQ(joined_cell(options, 3, 1).sync_every, 2);
-  EXPECT_EQ(joined_cell(options, 3, 1).world_size, 3);
-}
-
 TEST(Matrix, LoaderWorkersMultiplyAllStrategies) {
   EXPECT_THAT(
       titles({"--strategy=single,ps", "--gpus=2", "--loader-workers=1,4"}),
@@ -227,21 +219,6 @@ TEST(Matrix, AllGpusIsOneCountUntilItIsKnown) {
   EXPECT_EQ(
       plan_matrix(options_of({"--strategy=ddp,ps", "--gpus=all", "--bucket-cap-mb=1,2"})).size(),
       3u);
-}
-
-TEST(Lists, AreNamedByTheFlagsThatHoldThem) {
-  const Options options = options_of(
-      {"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16", "--accumulation-steps=1,2",
-       "--accumulation-sync=last,every", "--servers=2,3", "--overlap=on,off",
-       "--first-bucket-mb=1,2", "--bucket-cap-mb=1,2", "--all-reduce=ring,direct",
-       "--ps-update=server,worker", "--devices-per-process=1,2", "--ps-mode=sync,async",
-       "--max-staleness=1,2", "--backup-workers=0,1"});
-  EXPECT_THAT(listed_options(options),
-              ElementsAre("--strategy", "--gpus", "--batch-size", "--accumulation-steps",
-                          "--servers", "--devices-per-process", "--first-bucket-mb",
-                          "--bucket-cap-mb", "--all-reduce", "--accumulation-sync", "--ps-update",
-                          "--ps-mode", "--max-staleness", "--backup-workers", "--overlap"));
-  EXPECT_THAT(listed_options(options_of({"--strategy=ps", "--gpus=2"})), IsEmpty());
 }
 
 TEST(Lists, AreAllOptionsThatTakeSeveralValues) {
@@ -296,22 +273,6 @@ TEST(JobOfACell, KeepsTheScalingMode) {
   EXPECT_EQ(strong.per_device_batch, 8);
   const Options weak = options_of({"--strategy=ddp", "--gpus=2", "--batch-size=8"});
   EXPECT_FALSE(received(weak, plan_matrix(weak)[0]).cell.is_strong());
-}
-
-TEST(JoinedCell, HasAsManyWorkersAsTheLauncherStarted) {
-  EXPECT_EQ(joined_cell(options_of({"--strategy=ddp"}), 3, 8).world_size, 3);
-  EXPECT_EQ(joined_cell(options_of({"--strategy=ddp", "--gpus=3"}), 3, 8).world_size, 3);
-  EXPECT_EQ(joined_cell(options_of({"--strategy=ps", "--servers=2"}), 5, 8).world_size, 3);
-  EXPECT_EQ(joined_cell(options_of({"--strategy=dp", "--gpus=4"}), 1, 8).world_size, 4);
-}
-
-TEST(JoinedCell, RefusesAnotherNumberAndSaysWhichToGive) {
-  const auto refusal = [](const std::vector<std::string>& arguments, int processes) {
-    return message_of<ConfigError>([&] { joined_cell(options_of(arguments), processes, 8); });
-  };
-  EXPECT_THAT(refusal({"--strategy=ddp", "--gpus=2"}, 3), HasSubstr("give --gpus=3"));
-  EXPECT_THAT(refusal({"--strategy=dp", "--gpus=2"}, 2), HasSubstr("is one process"));
-  EXPECT_THAT(refusal({"--strategy=ps", "--servers=2"}, 2), HasSubstr("at least 1 worker"));
 }
 
 TEST(Reference, IsSharedByRunsOfOneWorldAndBatchAlone) {

@@ -1,20 +1,19 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joined worlds to which nobody gave a secret, and strangers who know all but the secret.
+// Worlds of an external launcher to which nobody gave a secret, and strangers who know all but the
+// secret.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <functional>
 
 #include "base/error.h"
 #include "parallel/comm/store/store.h"
-#include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
+#include "tests/bench/world_ranks.h"
 
 namespace ddpbench {
 namespace {
@@ -29,9 +28,11 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-class JoinedSecret : public testing::Test {
+class StartedWorldSecret : public testing::Test {
  protected:
-  JoinedSecret() { program.write("lenet.json", test::small_config({.steps = 6, .timeout_s = 60})); }
+  StartedWorldSecret() {
+    program.write("lenet.json", test::small_config({.steps = 6, .timeout_s = 60}));
+  }
   std::vector<test::Variables> world(int size, int port) const {
     return world_without_secret(size, port, program.directory());
   }
@@ -56,7 +57,7 @@ class JoinedSecret : public testing::Test {
   Program program;
 };
 
-TEST_F(JoinedSecret, IsMadeByRankZeroForRanksOfTheSameUserAndLeavesNoFile) {
+TEST_F(StartedWorldSecret, IsMadeByRankZeroForRanksOfTheSameUserAndLeavesNoFile) {
   Ranks ranks(program, world(2, free_port()));
   ranks.start(0, arguments);
   const fs::path file = await_file();
@@ -75,7 +76,7 @@ TEST_F(JoinedSecret, IsMadeByRankZeroForRanksOfTheSameUserAndLeavesNoFile) {
 }
 
 // The second world begins while the first still runs.
-TEST_F(JoinedSecret, KeepsWorldsWithOnePortApart) {
+TEST_F(StartedWorldSecret, KeepsWorldsWithOnePortApart) {
   const int port = free_port();
   Ranks first(program, world(2, port));
   const std::vector<std::string> one{"--strategy=ddp", "--config=lenet.json", "--json=first.json"};
@@ -93,74 +94,7 @@ TEST_F(JoinedSecret, KeepsWorldsWithOnePortApart) {
   EXPECT_EQ(loss("first.json"), loss("second.json"));
 }
 
-// Run in a new process before the program: it then has a parent of its own.
-void put_process_between() {
-  const pid_t child = ::fork();
-  if (child == 0) return;
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
-}
-
-// Rank 0 of one launch, rank 1 of another, and only then rank 1 of the first.
-TEST_F(JoinedSecret, KeepsLaunchesThatInterleaveApart) {
-  for (const bool given : {false, true}) {
-    const int port = free_port();
-    const auto variables = given ? test::world(2, port) : world(2, port);
-    Ranks first(program, variables);
-    const std::string name = given ? "given.json" : "made.json";
-    const std::vector<std::string> launch{"--strategy=ddp", "--config=lenet.json",
-                                          "--json=" + name};
-    first.start(0, launch);
-    if (!given) await_file();
-    Program other;
-    other.write("lenet.json", test::small_config({.steps = 6, .timeout_s = 60}));
-    other.prepare = &put_process_between;
-    other.environment["DDPBENCH_TIMEOUT"] = "10";
-    const int stray = other.start(launch, variables[1], ".stray");
-    first.start(1, launch);
-    const ProgramResult refused = other.finish(stray, ".stray");
-    // Where it starts last, there is nobody left to tell it so.
-    EXPECT_THAT(refused.exit_code, testing::AnyOf(2, 4)) << refused.err;
-    if (refused.exit_code == 2) {
-      EXPECT_THAT(refused.err, HasSubstr("there are two ranks 1 at MASTER_PORT="));
-    }
-    for (std::size_t rank = 0; rank < 2; ++rank) {
-      const ProgramResult result = first.finish(rank);
-      EXPECT_EQ(result.exit_code, 0) << result.err;
-    }
-    EXPECT_EQ(program.report(name)["status"], "ok");
-  }
-}
-
-// As ranks started in two terminals.
-TEST_F(JoinedSecret, ReachesRanksOfOtherParents) {
-  const auto variables = world(2, free_port());
-  Ranks ranks(program, variables);
-  ranks.start(0, arguments);
-  Program other;
-  other.write("lenet.json", test::small_config({.steps = 6, .timeout_s = 60}));
-  other.prepare = &put_process_between;
-  const int rank_1 = other.start(arguments, variables[1], ".1");
-  EXPECT_EQ(other.finish(rank_1, ".1").exit_code, 0);
-  EXPECT_EQ(ranks.finish(0).exit_code, 0);
-}
-
-TEST_F(JoinedSecret, OfAKilledJobDoesNotHinderTheNext) {
-  const int port = free_port();
-  {
-    Ranks killed(program, world(2, port));
-    killed.start(0, arguments);
-    await_file();
-  }
-  EXPECT_FALSE(fs::is_empty(folder()));
-  for (const auto& result : program.run_together(arguments, world(2, port))) {
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-  }
-  EXPECT_TRUE(fs::is_empty(folder()));
-}
-
-TEST_F(JoinedSecret, IsNotWhatAnybodyCanDeriveFromTheJob) {
+TEST_F(StartedWorldSecret, IsNotWhatAnybodyCanDeriveFromTheJob) {
   const int port = free_port();
   auto variables = world(2, port);
   for (auto& rank : variables) rank["TORCHELASTIC_RUN_ID"] = "none";
@@ -183,7 +117,7 @@ TEST_F(JoinedSecret, IsNotWhatAnybodyCanDeriveFromTheJob) {
 }
 
 // Whoever mistyped it should not have to wait for the deadline.
-TEST_F(JoinedSecret, SaysWhileItWaitsThatAStoreRefusesIt) {
+TEST_F(StartedWorldSecret, SaysWhileItWaitsThatAStoreRefusesIt) {
   auto variables = test::world(2, free_port());
   variables[1]["DDPBENCH_JOB_SECRET"] = "fedcba9876543210";
   auto timed = arguments;
@@ -196,22 +130,7 @@ TEST_F(JoinedSecret, SaysWhileItWaitsThatAStoreRefusesIt) {
   EXPECT_THAT(results[0].err, Not(HasSubstr("refuses")));
 }
 
-// The store of another job, which it passed on its way to its own, is no reason to wait.
-TEST_F(JoinedSecret, SaysNothingOfAnotherJobsStoreOnceItHasItsOwn) {
-  comm::TcpStoreOptions other;
-  other.secret = "another job's secret";
-  const auto held = comm::make_tcp_store_server(other);
-  Ranks ranks(program, test::world(2, held->port()));
-  ranks.start(0, arguments);
-  ::sleep(4);  // it says every 3 s for whom it waits
-  ranks.start(1, arguments);
-  const ProgramResult first = ranks.finish(0);
-  EXPECT_EQ(first.exit_code, 0) << first.err;
-  EXPECT_THAT(first.err, AllOf(HasSubstr("waiting for rank 1"), Not(HasSubstr("refuses"))));
-  EXPECT_EQ(ranks.finish(1).exit_code, 0);
-}
-
-TEST_F(JoinedSecret, IsAskedForWhereRanksMayBeOnOtherHosts) {
+TEST_F(StartedWorldSecret, IsAskedForWhereRanksMayBeOnOtherHosts) {
   for (const test::Variables& elsewhere : {test::Variables{{"MASTER_ADDR", "192.0.2.1"}},
                                            test::Variables{{"LOCAL_WORLD_SIZE", "1"}}}) {
     auto variables = world(2, free_port());
@@ -225,7 +144,7 @@ TEST_F(JoinedSecret, IsAskedForWhereRanksMayBeOnOtherHosts) {
   }
 }
 
-TEST_F(JoinedSecret, IsRefusedWhereItCouldBeGuessed) {
+TEST_F(StartedWorldSecret, IsRefusedWhereItCouldBeGuessed) {
   auto variables = world(2, free_port());
   for (auto& rank : variables) rank["DDPBENCH_JOB_SECRET"] = "tooeasytoguess!";
   for (const auto& result : program.run_together(arguments, variables)) {
@@ -235,7 +154,7 @@ TEST_F(JoinedSecret, IsRefusedWhereItCouldBeGuessed) {
   }
 }
 
-TEST_F(JoinedSecret, IsNotLaidWhereOthersCanReach) {
+TEST_F(StartedWorldSecret, IsNotLaidWhereOthersCanReach) {
   fs::create_directory(folder());
   ::chmod(folder().c_str(), 0777);
   for (const auto& result : program.run_together(arguments, world(2, free_port()))) {

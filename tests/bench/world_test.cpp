@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that an external launcher started, placed by the variables of torchrun and mpirun.
+// Worlds whose processes an external launcher started, placed by the variables of torchrun: they
+// make what one command would make here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kernels/runtime/cpu_topology.h"
-#include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
 #include "tests/bench/trace_checker.h"
+#include "tests/bench/world_ranks.h"
 
 namespace ddpbench {
 namespace {
@@ -17,15 +18,14 @@ using nlohmann::json;
 using test::free_port;
 using test::Listener;
 using test::Program;
-using test::Ranks;
 using test::world;
 using testing::HasSubstr;
 
 const std::string kConfig = test::small_config({.steps = 6, .timeout_s = 30});
 
-class JoinedWorld : public testing::Test {
+class StartedWorld : public testing::Test {
  protected:
-  JoinedWorld() { program.write("lenet.json", kConfig); }
+  StartedWorld() { program.write("lenet.json", kConfig); }
   std::vector<std::string> arguments(const std::string& strategy,
                                      const std::vector<std::string>& more = {}) {
     std::vector<std::string> all{"--strategy=" + strategy, "--config=lenet.json",
@@ -36,7 +36,7 @@ class JoinedWorld : public testing::Test {
   Program program;
 };
 
-TEST_F(JoinedWorld, WritesOneVerifiedReportFromRankZero) {
+TEST_F(StartedWorld, WritesOneVerifiedReportFromRankZero) {
   const auto results = program.run_together(arguments("ddp"), world(2, free_port()));
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(results[0].out, HasSubstr("report: report.json"));
@@ -47,10 +47,38 @@ TEST_F(JoinedWorld, WritesOneVerifiedReportFromRankZero) {
   EXPECT_EQ(run["verification"]["status"], "passed");
   EXPECT_EQ(run["step"]["count"], 6);
   EXPECT_EQ(run["devices"].size(), 2u);
+  EXPECT_TRUE(run["conditions"]["other_load_ratio"].is_number());
+  EXPECT_TRUE(run["conditions"]["major_page_faults"].is_number());
+}
+
+// Ranks without a part in a run wait.
+TEST_F(StartedWorld, MakesTheWholeMatrixAndResumesIt) {
+  const auto make = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"--gpus=1,2", "--steps=2", "--verify-steps=1"};
+    all.insert(all.end(), more.begin(), more.end());
+    const auto results = program.run_together(arguments("single,ddp", all), world(2, free_port()));
+    for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(results[1].out, "");
+    std::vector<std::string> made;
+    const json report = program.report();
+    for (const json& run : report["runs"]) {
+      EXPECT_EQ(run["status"], "ok");
+      EXPECT_NE(run["verification"]["status"], "failed");
+      made.push_back(run["strategy"].get<std::string>() + run["world_size"].dump() +
+                     run["repetition"].dump());
+    }
+    EXPECT_EQ(report["status"], "ok");
+    return std::pair(results[0].out, made);
+  };
+  EXPECT_THAT(make({"--repetitions=2"}).second,
+              testing::ElementsAre("single10", "single11", "ddp10", "ddp11", "ddp20", "ddp21"));
+  const auto [said, resumed] = make({"--repetitions=3", "--resume=report.json"});
+  EXPECT_THAT(said, HasSubstr("6 of its 6 runs are kept"));
+  EXPECT_EQ(resumed.size(), 9U);
 }
 
 // As `python -m torch.distributed.launch` starts them.
-TEST_F(JoinedWorld, TakesTheLocalRankFromAnArgument) {
+TEST_F(StartedWorld, TakesTheLocalRankFromAnArgument) {
   const int port = free_port();
   std::vector<int> pids;
   for (int rank = 0; rank < 2; ++rank) {
@@ -70,7 +98,7 @@ TEST_F(JoinedWorld, TakesTheLocalRankFromAnArgument) {
   EXPECT_FALSE(report["config"].contains("local_rank"));
 }
 
-TEST_F(JoinedWorld, RefusesALocalRankThatContradictsTheVariables) {
+TEST_F(StartedWorld, RefusesALocalRankThatContradictsTheVariables) {
   for (const auto& result :
        program.run_together(arguments("ddp", {"--local-rank=1"}), {world(2, free_port()).at(0)})) {
     EXPECT_EQ(result.exit_code, 2);
@@ -81,7 +109,7 @@ TEST_F(JoinedWorld, RefusesALocalRankThatContradictsTheVariables) {
   EXPECT_THAT(alone.err, HasSubstr("RANK is not set"));
 }
 
-TEST_F(JoinedWorld, TracesEveryRankInOneFile) {
+TEST_F(StartedWorld, TracesEveryRankInOneFile) {
   const auto results =
       program.run_together(arguments("ddp", {"--trace=trace.json"}), world(2, free_port()));
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -94,7 +122,7 @@ TEST_F(JoinedWorld, TracesEveryRankInOneFile) {
   }
 }
 
-TEST_F(JoinedWorld, TakesTheNextPortWhereTorchrunsAgentListens) {
+TEST_F(StartedWorld, TakesTheNextPortWhereTorchrunsAgentListens) {
   const Listener agent;
   const auto results = program.run_together(
       arguments("ddp"),
@@ -104,7 +132,7 @@ TEST_F(JoinedWorld, TakesTheNextPortWhereTorchrunsAgentListens) {
   EXPECT_EQ(program.report()["status"], "ok");
 }
 
-TEST_F(JoinedWorld, CountsServersAsTheLastProcesses) {
+TEST_F(StartedWorld, CountsServersAsTheLastProcesses) {
   const auto results =
       program.run_together(arguments("ps", {"--servers=1"}), world(3, free_port()));
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -113,54 +141,7 @@ TEST_F(JoinedWorld, CountsServersAsTheLastProcesses) {
   EXPECT_EQ(run["servers"], 1);
 }
 
-TEST_F(JoinedWorld, RecordsTheConditionsThatRankZeroCanKnow) {
-  const auto results = program.run_together(arguments("ddp"), world(2, free_port()));
-  for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
-  const json conditions = program.report()["runs"][0]["conditions"];
-  ASSERT_TRUE(conditions.is_object());
-  EXPECT_TRUE(conditions["notes"].is_array());
-  EXPECT_TRUE(conditions["other_load_ratio"].is_number());
-  EXPECT_TRUE(conditions["major_page_faults"].is_number());
-  EXPECT_THAT(conditions["involuntary_context_switches_reason"].get<std::string>(),
-              HasSubstr("rank 0 does not see it"));
-}
-
-TEST_F(JoinedWorld, MarksRanksThatShareACore) {
-  const std::vector<int> cores = read_cpu_topology().cores;
-  const auto oversubscribed = [&](int second) {
-    Ranks ranks(program, world(2, free_port()));
-    for (const std::size_t rank : {0U, 1U}) {
-      std::vector<std::string> words{"-c", std::to_string(rank == 0 ? cores.front() : second),
-                                     DDPBENCH_BINARY, "--force"};
-      for (const std::string& word : arguments("ddp")) words.push_back(word);
-      ranks.start(rank, words);
-    }
-    for (const std::size_t rank : {0U, 1U}) {
-      const test::ProgramResult result = ranks.finish(rank);
-      EXPECT_EQ(result.exit_code, 0) << result.err;
-    }
-    return program.report()["runs"][0]["oversubscribed"].get<bool>();
-  };
-  program.executable = "/usr/bin/taskset";
-  EXPECT_TRUE(oversubscribed(cores.front()));
-  if (cores.size() < 2) return;
-  EXPECT_FALSE(oversubscribed(cores.back()));
-}
-
-TEST_F(JoinedWorld, RefusesLists) {
-  const auto results = program.run_together(arguments("ddp,ps"), world(2, free_port()));
-  for (const auto& result : results) {
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr("one"));
-  }
-}
-
-TEST_F(JoinedWorld, RefusesADeviceCountThatIsNotTheWorlds) {
-  const auto results = program.run_together(arguments("ddp", {"--gpus=3"}), world(2, free_port()));
-  for (const auto& result : results) EXPECT_EQ(result.exit_code, 2);
-}
-
-TEST_F(JoinedWorld, TakesAllDevicesToBeTheWorldsAndPlansWithoutTraining) {
+TEST_F(StartedWorld, TakesAllDevicesToBeTheWorldsAndPlansWithoutTraining) {
   const auto results =
       program.run_together(arguments("ddp", {"--gpus=all", "--dry-run"}), world(2, free_port()));
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -171,48 +152,38 @@ TEST_F(JoinedWorld, TakesAllDevicesToBeTheWorldsAndPlansWithoutTraining) {
 }
 
 // What a run would find before its first step, with its exit code, and no step.
-TEST_F(JoinedWorld, SetsItsRanksUpForADryRun) {
-  program.write("weights.safetensors", "no weights");
-  const auto refused = program.run_together(
-      arguments("ddp", {"--dry-run", "--load-model=weights.safetensors"}), world(2, free_port()));
-  // As in a run: who finds it says so, and the others may only notice that it failed.
-  int finders = 0;
-  for (const auto& result : refused) {
-    EXPECT_THAT(result.exit_code, testing::AnyOf(2, 4)) << result.err;
-    if (result.exit_code != 2) continue;
-    ++finders;
-    EXPECT_THAT(result.err, HasSubstr("weights.safetensors"));
-  }
-  EXPECT_GE(finders, 1);
-  for (const char* strategy : {"ddp", "ps"}) {
-    const auto dry = program.run_together(
-        arguments(strategy, {"--dry-run", "--inject=kill:rank=1,step=0"}), world(3, free_port()));
-    for (const auto& result : dry) EXPECT_EQ(result.exit_code, 0) << strategy << result.err;
-  }
+TEST_F(StartedWorld, SetsItsRanksUpForADryRun) {
+  const auto dry = program.run_together(
+      arguments("ps", {"--dry-run", "--inject=kill:rank=1,step=0"}), world(3, free_port()));
+  for (const auto& result : dry) EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(program.read("report.json"), "");
 }
 
-TEST_F(JoinedWorld, NamesTheRankThatFailed) {
-  const auto results = program.run_together(arguments("ddp", {"--inject=throw:rank=1,step=4"}),
-                                            world(2, free_port()));
-  EXPECT_EQ(results[0].exit_code, 4);
-  EXPECT_EQ(results[1].exit_code, 4);
-  const json report = program.report();
-  EXPECT_EQ(report["status"], "failed");
-  EXPECT_EQ(report["error"]["rank"], 1);
+// Rank 0's process says so, and the others end with it.
+TEST_F(StartedWorld, RefusesWhatCannotStart) {
+  program.write("weights.safetensors", "no weights");
+  const auto refused = [&](const std::vector<std::string>& more) {
+    const auto results = program.run_together(arguments("ddp", more), world(2, free_port()));
+    EXPECT_EQ(results[0].exit_code, 2);
+    EXPECT_EQ(results[1].err, "");
+    EXPECT_EQ(program.read("report.json"), "");
+    return results[0].err;
+  };
+  EXPECT_THAT(refused({"--gpus=3"}),
+              HasSubstr("a run has 3 ranks (--gpus, --servers), but a launcher started 2"));
+  EXPECT_THAT(refused({"--load-model=weights.safetensors"}), HasSubstr("weights.safetensors"));
 }
 
-TEST_F(JoinedWorld, ReportsWhatAllRanksHadWhenOneFails) {
-  // Steps 0-1 verify, 2 warms up, 3... are timed.
-  const auto results = program.run_together(arguments("ddp", {"--inject=throw:rank=1,step=6"}),
-                                            world(3, free_port()));
-  for (const auto& result : results) EXPECT_EQ(result.exit_code, 4);
-  const json run = program.report()["runs"][0];
-  EXPECT_EQ(run["devices"].size(), 3u);
-  EXPECT_GE(run["step"]["count"], 1);
-  for (const json& device : run["devices"]) {
-    EXPECT_TRUE(device["step_time_median_s"].is_number()) << device;
+// A launcher's binding holds.
+TEST_F(StartedWorld, MarksRanksThatShareACore) {
+  program.executable = "/usr/bin/taskset";
+  std::vector<std::string> words{"-c", std::to_string(read_cpu_topology().cores.front()),
+                                 DDPBENCH_BINARY, "--force"};
+  for (const std::string& word : arguments("ddp", {"--steps=2"})) words.push_back(word);
+  for (const auto& result : program.run_together(words, world(2, free_port()))) {
+    EXPECT_EQ(result.exit_code, 0) << result.err;
   }
+  EXPECT_TRUE(program.report()["runs"][0]["oversubscribed"]);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an external launcher (torchrun, mpirun, srun) passes to the ranks that it starts.
+// What an external launcher (torchrun, mpirun, srun) passes to the processes that it starts.
 #pragma once
 
 #include <arpa/inet.h>
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <fstream>
 #include <map>
 #include <string>
 #include <utility>
@@ -45,7 +46,23 @@ class Listener {
 
 inline int free_port() { return Listener().port(); }
 
-// The ranks of one world, started one by one.
+// The rank processes of `program` whose rank is `rank`, which their agents or a supervisor started.
+inline std::vector<int> processes_of_rank(const Program& program, int rank) {
+  std::vector<int> found;
+  for (const int pid : program.processes()) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/environ");
+    bool is_rank = false, has_number = false;
+    for (std::string variable; std::getline(file, variable, '\0');) {
+      is_rank = is_rank || variable.starts_with("DDPBENCH_RUN_FD=");
+      has_number = has_number || variable == "RANK=" + std::to_string(rank);
+    }
+    if (is_rank && has_number) found.push_back(pid);
+  }
+  return found;
+}
+
+// The processes of one world that a launcher starts, one by one: that of rank 0 supervises, the
+// others are agents.
 class Ranks {
  public:
   Ranks(const Program& program, std::vector<Variables> variables)

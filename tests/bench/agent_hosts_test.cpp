@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a supervisor makes of the agents that it has, and what it tells them, without processes.
+#include "bench/launchers/agent_hosts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/host/build_info.h"
+#include "bench/host/host_devices.h"
+#include "tests/bench/options_test_support.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+RankEnd end_of(int rank, int signal) {
+  return {.rank = rank, .exit = {.code = 0, .signal = signal}, .note = {}};
+}
+
+// An agent, what it says, and what it was told last.
+struct FakeAgent {
+  HostView view;
+  HostInputs inputs = {.dataset = {}, .contents = {{"the data set", "1f"}}, .error = {}};
+  std::vector<AgentWord> answers = {};  // to a run; empty: its ranks end when they are asked to
+  AgentRun run = {};
+  int inputs_asked = 0, runs = 0;
+};
+
+class FakeStream final : public AgentStream {
+ public:
+  explicit FakeStream(FakeAgent& agent) : agent_(agent) {}
+  void write(const std::string& text) override {
+    const auto order = read_order(text);
+    ASSERT_TRUE(order) << text;
+    if (std::holds_alternative<AgentGreeting>(*order)) say(agent_.view);
+    if (std::holds_alternative<AgentLook>(*order)) say(HostLoad{});
+    if (std::holds_alternative<AgentStore>(*order)) say(HostStore{"127.0.0.1", 4711, "", 0});
+    if (std::holds_alternative<AgentInputs>(*order)) {
+      ++agent_.inputs_asked;
+      say(agent_.inputs);
+    }
+    if (const auto* const run = std::get_if<AgentRun>(&*order)) {
+      ++agent_.runs;
+      agent_.run = *run;
+      for (const AgentWord& word : agent_.answers) say(word);
+    }
+    if (const auto* const signal = std::get_if<AgentSignal>(&*order)) {
+      say(end_of(signal->process, signal->number));
+    }
+  }
+  void close_input() override { ended_ = true; }
+  void watch(std::vector<pollfd>&) const override {}
+  bool look() override { return std::exchange(ended_, false); }
+  std::vector<std::string> take_output() override { return std::exchange(said_, {}); }
+  std::vector<std::string> take_errors() override { return {}; }
+  std::string end_words(bool) override { return "it ended"; }
+
+ private:
+  void say(const AgentWord& word) { said_.push_back(word_line(word)); }
+
+  FakeAgent& agent_;
+  std::vector<std::string> said_;
+  bool ended_ = false;
+};
+
+// Agents that a launcher started, one for each rank, or one with `slots` on each host.
+class FakeSource final : public AgentSource {
+ public:
+  FakeSource(std::deque<FakeAgent>& fakes, std::string launcher, int slots, bool anew)
+      : fakes_(fakes), launcher_(std::move(launcher)), anew_(anew) {
+    for (const FakeAgent& fake : fakes) agents_.push_back({fake.view.name, slots});
+  }
+  const std::vector<HostSlots>& agents() const override { return agents_; }
+  void connect(std::vector<HostLink>& links, const std::set<std::size_t>& wanted) override {
+    for (const std::size_t agent : wanted) {
+      if (links[agent].lost().empty()) continue;
+      links[agent] = HostLink(agents_[agent].name, "agent " + std::to_string(agent),
+                              std::make_unique<FakeStream>(fakes_[agent]), {});
+      links[agent].look(0);
+    }
+  }
+  std::string launcher() const override { return launcher_; }
+  bool starts_anew() const override { return anew_; }
+  std::string address_of_first(const HostView& first) const override { return first.name; }
+  int port() const override { return kUsualPort; }
+
+ private:
+  std::deque<FakeAgent>& fakes_;
+  const std::string launcher_;
+  const bool anew_;
+  std::vector<HostSlots> agents_;
+};
+
+class AgentHostsTest : public testing::Test {
+ protected:
+  // Each has a host by its letter, which may use these cores.
+  void add(const std::string& letter, const std::vector<int>& cores) {
+    const int rank = static_cast<int>(agents.size());
+    FakeAgent& agent = agents.emplace_back();
+    agent.answers = {end_of(rank, SIGKILL)};
+    agent.view.version = version_text();
+    agent.view.name = letter;
+    agent.view.mark = "boot-" + letter;
+    agent.view.cores = cores;
+  }
+  AgentHosts connected(const std::string& launcher = "mpirun", int slots = 1, bool anew = false) {
+    return AgentHosts(std::make_unique<FakeSource>(agents, launcher, slots, anew));
+  }
+  static HostJob job_of(const std::vector<std::vector<int>>& devices) {
+    HostJob job;
+    job.kind = "training";
+    job.description = {{"plan", nullptr}};
+    job.plan = "/plan";
+    job.backend = "gloo";
+    job.devices = devices;
+    return job;
+  }
+  static launch::SuperviseResult run(AgentHosts& hosts, const HostJob& job) {
+    auto channels = launch::RankChannels::create(
+        {.ranks = static_cast<int>(job.devices.size()), .step_capacity = 1});
+    launch::SuperviseOptions options;
+    options.timeout_s = 20;
+    options.interrupted = [] { return false; };
+    hosts.prepare(job);
+    return hosts.run(job, channels, options);
+  }
+  std::deque<FakeAgent> agents;
+};
+
+TEST_F(AgentHostsTest, CountsTheCoresOfAMachineOnceAndThoseOfBoundProcessesTogether) {
+  add("a", {0, 1});
+  add("a", {1, 2});
+  add("b", {0});
+  const AgentHosts hosts = connected();
+  HostDevices devices;
+  hosts.find_devices(devices);
+  EXPECT_EQ(devices.cpu.cores.size(), 4U);
+  EXPECT_EQ(devices.launcher, "mpirun");
+  EXPECT_EQ(hosts.slots(), 3);
+  EXPECT_EQ(hosts.count(), 2);
+  EXPECT_EQ(hosts.hosts_of(2), 1);
+  EXPECT_EQ(hosts.hosts_of(3), 2);
+}
+
+TEST_F(AgentHostsTest, KnowsAMachineWithMoreThreadsThanCores) {
+  add("a", {0});
+  add("a", {1});
+  add("b", {0});
+  add("b", {0});
+  const AgentHosts hosts = connected();
+  EXPECT_FALSE(hosts.oversubscribes(job_of({{0}, {1}, {2}})));
+  EXPECT_TRUE(hosts.oversubscribes(job_of({{0}, {1}, {2}, {3}}))) << "both are bound to one core";
+  HostJob threads = job_of({{0}, {1}});
+  threads.threads_per_device = 2;
+  EXPECT_TRUE(hosts.oversubscribes(threads));
+}
+
+TEST_F(AgentHostsTest, NamesHostsInTheEnvironmentWhereThereAreSeveral) {
+  add("a", {0});
+  add("a", {1});
+  report::Environment environment;
+  connected().describe(environment);
+  EXPECT_THAT(environment.hosts, IsEmpty());
+  EXPECT_EQ(environment.launcher, "mpirun");
+  add("b", {0});
+  connected().describe(environment);
+  EXPECT_THAT(environment.hosts, ElementsAre("a", "b"));
+}
+
+TEST_F(AgentHostsTest, RefusesBackendsAndNumbersThatDoNotFitTheAgents) {
+  add("a", {0});
+  add("a", {1});
+  add("b", {0});
+  const AgentHosts hosts = connected();
+  const auto refused = [&](const std::string& backend, int workers, int servers, int devices) {
+    return message_of([&] { hosts.backend(backend, "cpu", workers, servers, devices); });
+  };
+  EXPECT_EQ(hosts.backend("shm", "cpu", 2, 0, 1), "shm") << "on one host";
+  EXPECT_THAT(refused("shm", 3, 0, 1), HasSubstr("the ranks are on 2 hosts"));
+  EXPECT_THAT(refused("shm", 3, 1, 1), HasSubstr("a run has 4 ranks (--gpus, --servers), but "
+                                                 "mpirun started 3"));
+  EXPECT_THAT(refused("shm", 1, 0, 3), HasSubstr("a process with 3 devices is on the first host, "
+                                                 "but a has 2 slots"));
+  EXPECT_THAT(refused("mpi", 2, 0, 1), AllOf(HasSubstr("--backend=mpi: MPI waits for all 3 ranks"),
+                                             HasSubstr("a run has 2")));
+  EXPECT_EQ(hosts.backend("mpi", "cpu", 3, 0, 1), "mpi");
+  EXPECT_EQ(connected("mpirun", 1, true).backend("mpi", "cpu", 2, 0, 1), "mpi");
+}
+
+TEST_F(AgentHostsTest, TellsRanksTheirPlaces) {
+  add("a", {0, 1});
+  add("b", {0});
+  add("a", {1});
+  AgentHosts hosts = connected();
+  run(hosts, job_of({{0}, {1}, {2}}));
+  const AgentRun::Process& last = agents[2].run.processes.at(0);
+  EXPECT_EQ(last.number, 2);
+  EXPECT_THAT(last.devices, ElementsAre(2));
+  EXPECT_THAT(last.places, ElementsAre(1)) << "the second of two devices on a";
+  EXPECT_EQ(agents[2].run.machine_devices, 2);
+  EXPECT_THAT(agents[2].run.cores, IsEmpty()) << "those that it is bound to";
+  EXPECT_EQ(last.variables.at("RANK"), "2");
+  EXPECT_EQ(last.variables.at("LOCAL_RANK"), "1");
+  EXPECT_EQ(last.variables.at("DDPBENCH_RANK_HOST"), "a");
+  EXPECT_EQ(agents[1].run.variables.at("WORLD_SIZE"), "3");
+  EXPECT_EQ(agents[1].run.variables.at("MASTER_PORT"), "4711");
+  const std::string secret = agents[0].run.variables.at("DDPBENCH_JOB_SECRET");
+  EXPECT_GE(secret.size(), 32u);
+  run(hosts, job_of({{0, 1, 2}}));
+  EXPECT_NE(agents[0].run.variables.at("DDPBENCH_JOB_SECRET"), secret) << "each run has its own";
+  EXPECT_THAT(agents[0].run.cores, ElementsAre(0, 1)) << "all of the machine's";
+  EXPECT_EQ(agents[1].runs, 1) << "it has no part in the second";
+}
+
+TEST_F(AgentHostsTest, NamesTheRankThatEndsWithItsHostItsSignalAndTheAgentsNote) {
+  add("a", {0});
+  add("b", {0});
+  RankEnd killed = end_of(1, SIGKILL);
+  killed.note = "memory ran out";
+  agents[0].answers = {};
+  agents[1].answers = {killed};
+  AgentHosts hosts = connected();
+  const auto result = run(hosts, job_of({{0}, {1}}));
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->rank, 1);
+  EXPECT_EQ(result.failure->host, "b");
+  EXPECT_THAT(result.failure->error.message,
+              AllOf(HasSubstr("killed by SIGKILL"), HasSubstr("memory ran out")));
+}
+
+TEST_F(AgentHostsTest, TakesASignalToAnAgentForAnInterruption) {
+  add("a", {0});
+  add("a", {1});
+  AgentHosts hosts = connected();
+  agents[1].answers = {AgentTold{SIGTERM}, end_of(1, SIGTERM)};
+  const auto result = run(hosts, job_of({{0}, {1}}));
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_FALSE(result.failure);
+}
+
+TEST_F(AgentHostsTest, RefusesHostsWithDifferentFiles) {
+  add("a", {0});
+  add("b", {0});
+  agents[1].inputs.contents["the data set"] = "2e";
+  AgentHosts hosts = connected("", 1, true);
+  EXPECT_THAT(message_of([&] { hosts.share_inputs(options_of({})); }),
+              HasSubstr("the data set on agent 1 is not that on agent 0: its content has hash 2e"));
+  agents[1].inputs.error = "no such folder";
+  agents[1].inputs.exit_code = 3;
+  EXPECT_THAT(message_of<UnavailableError>([&] { hosts.share_inputs(options_of({})); }),
+              "agent 1: no such folder");
+}
+
+// Open MPI allows each process one MPI_Init.
+TEST_F(AgentHostsTest, StartsTheAgentsOfALaunchersEngineAnewForEachRun) {
+  add("a", {0});
+  add("a", {1});
+  AgentHosts hosts = connected("mpirun", 1, true);
+  hosts.share_inputs(options_of({}));
+  HostJob job = job_of({{0}, {1}});
+  run(hosts, job);
+  EXPECT_EQ(agents[1].inputs_asked, 1);
+  job.backend = "mpi";
+  run(hosts, job);
+  EXPECT_EQ(agents[1].inputs_asked, 1) << "it has not been used";
+  run(hosts, job);
+  EXPECT_EQ(agents[1].inputs_asked, 2);
+  EXPECT_EQ(agents[1].runs, 3);
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
