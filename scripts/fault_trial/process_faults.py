@@ -1,13 +1,11 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 """Faults of processes at random moments: ranks, supervisors, whole jobs, joined worlds."""
-import os
 import signal
 import socket
 import time
 
-from trial import (AFTER_TIMEOUT_S, TIMEOUT_S, Miss, Skip, run_arguments, signal_group, signal_one,
-                   state_of)
+from trial import (AFTER_TIMEOUT_S, TIMEOUT_S, Miss, Skip, run_arguments, signal_group, signal_one)
 
 ENDING = [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM]
 ALL = [*ENDING, signal.SIGSTOP]
@@ -122,21 +120,21 @@ def stopped_and_continued(trial, strategy, moment, send):
 
 
 def joined_job_stopped(trial):
-    """The ranks of a joined world, all of one job, are stopped and go on."""
-    _, ranks = joined_world(trial, trial.random.choice(["environment", "torchrun"]), 64,
-                            "--epochs=40")
-    # The report's name is reserved when all ranks have planned the run.
-    wait_for((trial.folder / "report.json").exists, ranks[0])
+    """All processes of a world that a launcher started are stopped and go on."""
+    _, started = joined_world(trial, trial.random.choice(["environment", "torchrun"]), 64,
+                              "--epochs=40")
+    wait_for(lambda: trial.ranks(started[0].pid), started[0])
     time.sleep(trial.random.uniform(0, 1.5))
-    if not all(rank.alive() for rank in ranks):
+    if not started[0].alive():
         raise Skip("the run was over")
-    for number in (signal.SIGSTOP, signal.SIGCONT):
-        for rank in ranks:
-            signal_one(rank.pid, number)
-        if number == signal.SIGSTOP:
-            time.sleep(TIMEOUT_S + trial.random.uniform(0.5, 3))
-    for rank in ranks:
-        rank.wait().expect(0)
+    stopped = trial.processes()
+    for pid in stopped:
+        signal_one(pid, signal.SIGSTOP)
+    time.sleep(TIMEOUT_S + trial.random.uniform(0.5, 3))
+    for pid in stopped:
+        signal_one(pid, signal.SIGCONT)
+    for process in started:
+        process.wait().expect(0)
     if trial.report()["status"] != "ok":
         raise Miss(f"status {trial.report()['status']}")
 
@@ -255,7 +253,7 @@ def any_secret(trial):
 
 
 def joined_world(trial, launcher, steps=100000, epochs="--epochs=1000"):
-    """Starts the ranks of a world as a launcher does."""
+    """Starts the processes of a world as a launcher does: that of rank 0 supervises."""
     strategy = trial.random.choice(["ddp", "ps"])
     size = 3 if strategy == "ps" else trial.random.randint(2, 3)
     port = free_port()
@@ -274,31 +272,15 @@ def joined_world(trial, launcher, steps=100000, epochs="--epochs=1000"):
     return strategy, ranks
 
 
-def expect_joined_blame(trial, rank, number, own_code, fault):
-    """The report of a joined world whose rank was hit by a signal. A rank whose program had not yet
-    begun to handle signals is killed by any (own_code)."""
+def expect_signal_blame(trial, rank, number, is_reference, fault):
     report = trial.report()
-    error = report["error"] or {}
-    if number == signal.SIGTERM and own_code == 130:
-        # Before rank 0 knew of it, it is one that never came.
-        if "did not come" in error.get("message", ""):
-            expect_blame(report, rank, False, fault)
-            return
-        if report["status"] != "interrupted":
-            raise Miss(f"{fault}: status {report['status']}: {error}")
-        if error.get("rank") != rank or error.get("signal") not in (number, None):
-            raise Miss(f"{fault}: the report names {error}")
-        if error["signal"] is None and error["message"] != f"rank {rank} was asked to end by a signal":
-            raise Miss(f"{fault}: no signal, and not said to be unknown: {error['message']!r}")
-        return
-    expect_blame(report, rank, False, fault)
-    # How a process ended may be unknown to those who are not its parent, but not wrong.
-    if number != signal.SIGSTOP and error["signal"] not in (number, None):
-        raise Miss(f"{fault}: the report names signal {error['signal']}")
+    expect_blame(report, rank, is_reference, fault)
+    if number != signal.SIGSTOP and report["error"]["signal"] != number:
+        raise Miss(f"{fault}: the report names signal {report['error']['signal']}")
 
 
 def joined_environment(trial):
-    """A rank of a world is hit that plain variables describe."""
+    """A rank, or an agent, of a world is hit that plain variables describe."""
     joined(trial, "environment")
 
 
@@ -308,34 +290,41 @@ def joined_torchrun(trial):
 
 
 def joined(trial, launcher):
-    """A rank of a world that a launcher started is hit; the others must end and say which."""
-    strategy, ranks = joined_world(trial, launcher)
-    time.sleep(trial.random.uniform(0.05, 3))
-    if not all(rank.alive() for rank in ranks):
-        raise Miss(f"{strategy}: a rank ended by itself: "
-                   f"{[rank.text(1)[-200:] for rank in ranks]}")
-    hit = trial.random.randrange(len(ranks))
-    number = trial.random.choice(ALL)
-    fault = f"{launcher}, {strategy}, {signal.Signals(number).name} to rank {hit} of {len(ranks)}"
+    """A rank, or a process that the launcher started, is hit; the others must end and say which."""
+    strategy, started = joined_world(trial, launcher)
+    if trial.random.random() < 0.5:
+        pid, variables = pick_rank(trial, started[0])
+        number = trial.random.choice(ALL)
+        rank, alone = int(variables["RANK"]), variables["WORLD_SIZE"] == "1"
+        fault = f"{launcher}, {strategy}, {signal.Signals(number).name} to rank {rank}"
+    else:
+        # When the world's ranks are there, all agents are.
+        wait_for(lambda: any(variables["WORLD_SIZE"] != "1"
+                             for variables in trial.ranks(started[0].pid).values()), started[0])
+        time.sleep(trial.random.uniform(0, 2))
+        number, rank, alone = trial.random.choice(ENDING), trial.random.randrange(len(started)), False
+        pid = started[rank].pid
+        fault = f"{launcher}, {strategy}, {signal.Signals(number).name} to the process of rank {rank}"
+    is_agent = pid in [process.pid for process in started]
     since = time.monotonic()
-    signal_one(ranks[hit].pid, number)
-    codes = {}
-    try:
-        for rank, process in enumerate(ranks):
-            if rank != hit or number == signal.SIGTERM:
-                codes[rank] = expect_in_time(process, since, fault).code
-    finally:
-        for process in ranks:
-            if process.alive() or state_of(process.pid) == "T":
-                signal_one(process.pid, signal.SIGKILL)
-        for process in ranks:
-            process.process.wait()
-    own_code = codes.pop(hit, None)
-    expect_joined_blame(trial, hit, number, own_code, fault)
-    status = trial.report()["status"]
-    expected = 130 if status == "interrupted" else 4
-    if any(code != expected for code in codes.values()):
-        raise Miss(f"{fault}: status {status}, exit codes {codes}")
+    if not signal_one(pid, number):
+        raise Skip("the process had ended")
+    codes = [expect_in_time(process, since, fault).code for process in started]
+    asked = is_agent and number == signal.SIGTERM
+    expected = [130 if asked else 4] + [0] * (len(started) - 1)
+    if is_agent and not asked:
+        if rank == 0:
+            expected = [4] * len(started)  # the others say that it is gone
+        expected[rank] = 128 + number
+    if codes != expected:
+        raise Miss(f"{fault}: exit codes {codes}, not {expected}")
+    if asked or (is_agent and rank == 0):
+        if trial.report()["status"] != "interrupted":
+            raise Miss(f"{fault}: status {trial.report()['status']}")
+    elif is_agent:
+        expect_blame(trial.report(), rank, False, fault)
+    else:
+        expect_signal_blame(trial, rank, number, alone, fault)
 
 
 def stall(trial):
@@ -365,7 +354,7 @@ def stall(trial):
 
 
 def mpirun(trial):
-    """A rank that mpirun started is hit; mpirun ends the others."""
+    """A rank below mpirun is hit."""
     hit_below_mpirun(trial)
 
 
@@ -379,30 +368,13 @@ def hit_below_mpirun(trial, *more):
     arguments = [each for each in run_arguments("ddp", 2, 100000, "--epochs=1000", *more)
                  if not each.startswith("--gpus=")]
     process = trial.start([*command[1:], *arguments], any_secret(trial), program=command[0])
-
-    def ranks():
-        found = {}
-        for pid in trial.processes():
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    block = file.read().decode("utf-8", "replace").split("\0")
-            except OSError:
-                continue
-            rank = [item for item in block if item.startswith("OMPI_COMM_WORLD_RANK=")]
-            if rank and os.path.realpath(f"/proc/{pid}/exe") == os.path.realpath(trial.program):
-                found[int(rank[0].split("=")[1])] = pid
-        return found if len(found) == 2 else None
-
-    found = wait_for(ranks, process)
-    time.sleep(trial.random.uniform(0.05, 3))
-    hit = trial.random.randrange(2)
-    number = trial.random.choice(ENDING)
-    fault = f"mpirun, {signal.Signals(number).name} to rank {hit}"
+    pid, variables = pick_rank(trial, process)
+    number = trial.random.choice(ALL)
+    fault = f"mpirun, {signal.Signals(number).name} to rank {variables['RANK']}"
     since = time.monotonic()
-    if not signal_one(found[hit], number):
+    if not signal_one(pid, number):
         raise Skip("the rank had ended")
     ended = expect_in_time(process, since, fault)
     if ended.code == 0:
         raise Miss(f"{fault}: mpirun says that all is well")
-    # mpirun tells the code of the first rank that ended badly.
-    expect_joined_blame(trial, hit, number, 130 if ended.code == 130 else None, fault)
+    expect_signal_blame(trial, int(variables["RANK"]), number, variables["WORLD_SIZE"] == "1", fault)

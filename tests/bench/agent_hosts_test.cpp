@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a supervisor makes of the agents that it has, and what it tells them, without processes.
-#include "bench/launchers/agent_hosts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +15,7 @@
 
 #include "bench/host/build_info.h"
 #include "bench/host/host_devices.h"
+#include "bench/launchers/agent_source.h"
 #include "tests/bench/options_test_support.h"
 
 namespace ddpbench::bench {
@@ -116,8 +116,9 @@ class AgentHostsTest : public testing::Test {
     agent.view.mark = "boot-" + letter;
     agent.view.cores = cores;
   }
-  AgentHosts connected(const std::string& launcher = "mpirun", int slots = 1, bool anew = false) {
-    return AgentHosts(std::make_unique<FakeSource>(agents, launcher, slots, anew));
+  std::unique_ptr<RunHosts> connected(const std::string& launcher = "mpirun", int slots = 1,
+                                      bool anew = false) {
+    return hosts_of_agents(std::make_unique<FakeSource>(agents, launcher, slots, anew));
   }
   static HostJob job_of(const std::vector<std::vector<int>>& devices) {
     HostJob job;
@@ -128,7 +129,7 @@ class AgentHostsTest : public testing::Test {
     job.devices = devices;
     return job;
   }
-  static launch::SuperviseResult run(AgentHosts& hosts, const HostJob& job) {
+  static launch::SuperviseResult run(RunHosts& hosts, const HostJob& job) {
     auto channels = launch::RankChannels::create(
         {.ranks = static_cast<int>(job.devices.size()), .step_capacity = 1});
     launch::SuperviseOptions options;
@@ -144,15 +145,15 @@ TEST_F(AgentHostsTest, CountsTheCoresOfAMachineOnceAndThoseOfBoundProcessesToget
   add("a", {0, 1});
   add("a", {1, 2});
   add("b", {0});
-  const AgentHosts hosts = connected();
+  const auto hosts = connected();
   HostDevices devices;
-  hosts.find_devices(devices);
+  hosts->find_devices(devices);
   EXPECT_EQ(devices.cpu.cores.size(), 4U);
   EXPECT_EQ(devices.launcher, "mpirun");
-  EXPECT_EQ(hosts.slots(), 3);
-  EXPECT_EQ(hosts.count(), 2);
-  EXPECT_EQ(hosts.hosts_of(2), 1);
-  EXPECT_EQ(hosts.hosts_of(3), 2);
+  EXPECT_EQ(hosts->slots(), 3);
+  EXPECT_EQ(hosts->count(), 2);
+  EXPECT_EQ(hosts->hosts_of(2), 1);
+  EXPECT_EQ(hosts->hosts_of(3), 2);
 }
 
 TEST_F(AgentHostsTest, KnowsAMachineWithMoreThreadsThanCores) {
@@ -160,12 +161,12 @@ TEST_F(AgentHostsTest, KnowsAMachineWithMoreThreadsThanCores) {
   add("a", {1});
   add("b", {0});
   add("b", {0});
-  const AgentHosts hosts = connected();
-  EXPECT_FALSE(hosts.oversubscribes(job_of({{0}, {1}, {2}})));
-  EXPECT_TRUE(hosts.oversubscribes(job_of({{0}, {1}, {2}, {3}}))) << "both are bound to one core";
+  const auto hosts = connected();
+  EXPECT_FALSE(hosts->oversubscribes(job_of({{0}, {1}, {2}})));
+  EXPECT_TRUE(hosts->oversubscribes(job_of({{0}, {1}, {2}, {3}}))) << "both are bound to one core";
   HostJob threads = job_of({{0}, {1}});
   threads.threads_per_device = 2;
-  EXPECT_TRUE(hosts.oversubscribes(threads));
+  EXPECT_TRUE(hosts->oversubscribes(threads));
 }
 
 TEST_F(AgentHostsTest, NamesHostsInTheEnvironmentWhereThereAreSeveral) {
@@ -184,11 +185,11 @@ TEST_F(AgentHostsTest, RefusesBackendsAndNumbersThatDoNotFitTheAgents) {
   add("a", {0});
   add("a", {1});
   add("b", {0});
-  const AgentHosts hosts = connected();
+  const auto hosts = connected();
   const auto refused = [&](const std::string& backend, int workers, int servers, int devices) {
-    return message_of([&] { hosts.backend(backend, "cpu", workers, servers, devices); });
+    return message_of([&] { hosts->backend(backend, "cpu", workers, servers, devices); });
   };
-  EXPECT_EQ(hosts.backend("shm", "cpu", 2, 0, 1), "shm") << "on one host";
+  EXPECT_EQ(hosts->backend("shm", "cpu", 2, 0, 1), "shm") << "on one host";
   EXPECT_THAT(refused("shm", 3, 0, 1), HasSubstr("the ranks are on 2 hosts"));
   EXPECT_THAT(refused("shm", 3, 1, 1), HasSubstr("a run has 4 ranks (--gpus, --servers), but "
                                                  "mpirun started 3"));
@@ -196,7 +197,7 @@ TEST_F(AgentHostsTest, RefusesBackendsAndNumbersThatDoNotFitTheAgents) {
                                                  "but a has 2 slots"));
   EXPECT_THAT(refused("mpi", 2, 0, 1), AllOf(HasSubstr("--backend=mpi: MPI waits for all 3 ranks"),
                                              HasSubstr("a run has 2")));
-  EXPECT_EQ(hosts.backend("mpi", "cpu", 3, 0, 1), "mpi");
+  EXPECT_EQ(hosts->backend("mpi", "cpu", 3, 0, 1), "mpi");
   EXPECT_EQ(connected("mpirun", 1, true).backend("mpi", "cpu", 2, 0, 1), "mpi");
 }
 
@@ -204,8 +205,8 @@ TEST_F(AgentHostsTest, TellsRanksTheirPlaces) {
   add("a", {0, 1});
   add("b", {0});
   add("a", {1});
-  AgentHosts hosts = connected();
-  run(hosts, job_of({{0}, {1}, {2}}));
+  const auto hosts = connected();
+  run(*hosts, job_of({{0}, {1}, {2}}));
   const AgentRun::Process& last = agents[2].run.processes.at(0);
   EXPECT_EQ(last.number, 2);
   EXPECT_THAT(last.devices, ElementsAre(2));
@@ -219,7 +220,7 @@ TEST_F(AgentHostsTest, TellsRanksTheirPlaces) {
   EXPECT_EQ(agents[1].run.variables.at("MASTER_PORT"), "4711");
   const std::string secret = agents[0].run.variables.at("DDPBENCH_JOB_SECRET");
   EXPECT_GE(secret.size(), 32u);
-  run(hosts, job_of({{0, 1, 2}}));
+  run(*hosts, job_of({{0, 1, 2}}));
   EXPECT_NE(agents[0].run.variables.at("DDPBENCH_JOB_SECRET"), secret) << "each run has its own";
   EXPECT_THAT(agents[0].run.cores, ElementsAre(0, 1)) << "all of the machine's";
   EXPECT_EQ(agents[1].runs, 1) << "it has no part in the second";
@@ -232,8 +233,8 @@ TEST_F(AgentHostsTest, NamesTheRankThatEndsWithItsHostItsSignalAndTheAgentsNote)
   killed.note = "memory ran out";
   agents[0].answers = {};
   agents[1].answers = {killed};
-  AgentHosts hosts = connected();
-  const auto result = run(hosts, job_of({{0}, {1}}));
+  const auto hosts = connected();
+  const auto result = run(*hosts, job_of({{0}, {1}}));
   ASSERT_TRUE(result.failure);
   EXPECT_EQ(result.failure->rank, 1);
   EXPECT_EQ(result.failure->host, "b");
@@ -244,9 +245,9 @@ TEST_F(AgentHostsTest, NamesTheRankThatEndsWithItsHostItsSignalAndTheAgentsNote)
 TEST_F(AgentHostsTest, TakesASignalToAnAgentForAnInterruption) {
   add("a", {0});
   add("a", {1});
-  AgentHosts hosts = connected();
+  const auto hosts = connected();
   agents[1].answers = {AgentTold{SIGTERM}, end_of(1, SIGTERM)};
-  const auto result = run(hosts, job_of({{0}, {1}}));
+  const auto result = run(*hosts, job_of({{0}, {1}}));
   EXPECT_TRUE(result.interrupted);
   EXPECT_FALSE(result.failure);
 }
@@ -255,12 +256,12 @@ TEST_F(AgentHostsTest, RefusesHostsWithDifferentFiles) {
   add("a", {0});
   add("b", {0});
   agents[1].inputs.contents["the data set"] = "2e";
-  AgentHosts hosts = connected("", 1, true);
-  EXPECT_THAT(message_of([&] { hosts.share_inputs(options_of({})); }),
+  const auto hosts = connected("", 1, true);
+  EXPECT_THAT(message_of([&] { hosts->share_inputs(options_of({})); }),
               HasSubstr("the data set on agent 1 is not that on agent 0: its content has hash 2e"));
   agents[1].inputs.error = "no such folder";
   agents[1].inputs.exit_code = 3;
-  EXPECT_THAT(message_of<UnavailableError>([&] { hosts.share_inputs(options_of({})); }),
+  EXPECT_THAT(message_of<UnavailableError>([&] { hosts->share_inputs(options_of({})); }),
               "agent 1: no such folder");
 }
 
@@ -268,15 +269,15 @@ TEST_F(AgentHostsTest, RefusesHostsWithDifferentFiles) {
 TEST_F(AgentHostsTest, StartsTheAgentsOfALaunchersEngineAnewForEachRun) {
   add("a", {0});
   add("a", {1});
-  AgentHosts hosts = connected("mpirun", 1, true);
-  hosts.share_inputs(options_of({}));
+  const auto hosts = connected("mpirun", 1, true);
+  hosts->share_inputs(options_of({}));
   HostJob job = job_of({{0}, {1}});
-  run(hosts, job);
+  run(*hosts, job);
   EXPECT_EQ(agents[1].inputs_asked, 1);
   job.backend = "mpi";
-  run(hosts, job);
+  run(*hosts, job);
   EXPECT_EQ(agents[1].inputs_asked, 1) << "it has not been used";
-  run(hosts, job);
+  run(*hosts, job);
   EXPECT_EQ(agents[1].inputs_asked, 2);
   EXPECT_EQ(agents[1].runs, 3);
 }

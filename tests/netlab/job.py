@@ -191,10 +191,9 @@ class Job:
     def said(self):
         return "\n".join(process.said()[-3000:] for process in self.processes)
 
-    def ranks(self):
-        """{rank: pid} of those of this job that run."""
+    def ranks(self, agents=False):
+        """{rank: pid} of those of this job that run, or of the agents that variables describe."""
         found = {}
-        name = "OMPI_COMM_WORLD_RANK" if "mpirun" in self.launcher else "RANK"
         for host in set(self.places):
             for pid in self.lab.processes(host) + self.lab.processes(host, "exe"):
                 try:
@@ -203,8 +202,9 @@ class Job:
                 except OSError:
                     continue
                 variables = dict(item.split("=", 1) for item in block if "=" in item)
-                if name in variables and variables.get("TMPDIR") == self.temporary:
-                    found[int(variables[name])] = pid
+                is_wanted = ("DDPBENCH_RUN_FD" in variables) != agents and "RANK" in variables
+                if is_wanted and variables.get("TMPDIR") == self.temporary:
+                    found[int(variables["RANK"])] = pid
         return found
 
     def await_work(self, within_s=90):
@@ -233,8 +233,7 @@ class Job:
         return ended, time.monotonic() - begin
 
     def report(self):
-        """That of the one process, or of rank 0's host: there another rank writes it, too, since
-        hosts of the laboratory share files."""
+        """That of the one process, or of rank 0's."""
         with open(os.path.join(self.home, "report.json"), encoding="utf-8") as file:
             return json.load(file)
 
