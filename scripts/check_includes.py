@@ -49,8 +49,8 @@ FLOORS = {
     "parallel/comm": ["store", ".", "queue", "shm/peers", "shm/collectives", "shm", "library",
                       "hierarchical", "gloo", "mpi", "cuda"],
     "parallel": [".", "cuda"],
-    "reports": ["data", "metrics", "imports", "json", "charts", "pictures", "table", "why",
-                "exports", "gate", "html"],
+    "reports": ["data", "metrics", "imports", "json", "charts", "pictures", "table", "predict",
+                "why", "exports", "gate", "html"],
     "bench": ["host", "options", "plan", "measure", "feed", "rank", "run", "comm", "joined",
               "launchers", "commands", ".", "micro", "peers"],
 }

@@ -14,7 +14,7 @@ namespace ddpbench::bench {
 const std::vector<SubcommandEntry>& subcommands() {
   static const std::vector<SubcommandEntry> entries = {
       show_entry(),  why_entry(),    html_entry(),   chart_entry(),
-      check_entry(), import_entry(), models_entry(),
+      check_entry(), import_entry(), models_entry(), predict_entry(),
   };
   return entries;
 }

@@ -46,6 +46,7 @@ SubcommandEntry check_entry();
 SubcommandEntry html_entry();
 SubcommandEntry import_entry();
 SubcommandEntry models_entry();
+SubcommandEntry predict_entry();
 SubcommandEntry show_entry();
 SubcommandEntry why_entry();  // show.cpp
 

@@ -48,6 +48,7 @@ With reports:                        Measure or plan:
   html     one page to share           models  networks and their size
   check    regression gate for CI      data    list or download data sets
   import   times of your own program   info    this machine, this build
+  predict  steps on more devices
 
   ddpbench                             a first answer in two minutes
   ddpbench --model=resnet18 --batch-size=16 --steps=20 --gpus=1,2

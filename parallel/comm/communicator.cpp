@@ -12,7 +12,7 @@
 
 namespace ddpbench::comm {
 
-Link parse_link(const std::string& text) {
+Link parse_link(const std::string& text, const std::string& option) {
   static const std::regex kForm(R"(([0-9.e+-]+)([kMG])(bit|B),([0-9.e+-]+)(u|m|)s)");
   const std::map<std::string, double> units = {{"k", 1e3},  {"M", 1e6},     {"G", 1e9},  {"B", 1},
                                                {"u", 1e-6}, {"bit", 0.125}, {"m", 1e-3}, {"", 1}};
@@ -25,7 +25,7 @@ Link parse_link(const std::string& text) {
     if (rate > 0 && latency >= 0) return {rate * unit, latency * units.at(parts[5])};
   }
   throw ConfigError(
-      fmt::format("--emulate-link={}: no link; write it as 1Gbit,50us or 100MB,1ms", text));
+      fmt::format("{}={}: no link; write it as 1Gbit,50us or 100MB,1ms", option, text));
 }
 
 std::string_view to_string(OperationKind kind) {

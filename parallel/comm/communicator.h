@@ -48,8 +48,8 @@ struct Link {
   double latency_s = 0;    // one way
 };
 // Reads "1Gbit,50us": kbit, Mbit, Gbit, kB, MB, GB a second, and us, ms, s. Empty gives no link.
-// Throws ConfigError.
-Link parse_link(const std::string& text);
+// Throws ConfigError, which names the option.
+Link parse_link(const std::string& text, const std::string& option = "--emulate-link");
 
 enum class ReduceOp : std::uint8_t { sum, average, maximum };
 

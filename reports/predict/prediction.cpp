@@ -1,0 +1,343 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/predict/prediction.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "base/text.h"
+#include "reports/data/report_view.h"
+#include "reports/data/settings.h"
+#include "reports/metrics/metrics.h"
+#include "reports/metrics/repetitions.h"
+#include "reports/metrics/scaling.h"
+#include "reports/table/table_layout.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr const char *kDdp = "ddp", *kLocalSgd = "localsgd", *kAllGather = "all_gather",
+                     *kNone = "none";
+// A run that waits longer for its inputs, as a share of the step, runs at its loader's pace.
+constexpr double kLoaderShare = 0.05;
+
+std::string option_of(const Run& run, const char* name, const char* otherwise) {
+  const auto found = run.strategy_options.find(name);
+  return found == run.strategy_options.end() ? otherwise : found->second;
+}
+
+double number_of(const Run& run, const char* name, double otherwise) {
+  return number_in<double>(option_of(run, name, "")).value_or(otherwise);
+}
+
+double phase_of(const Run& run, const char* name) {
+  const auto found = run.phases.find(name);
+  return found == run.phases.end() ? 0 : found->second.value.value_or(0);
+}
+
+// A bucket over all workers: the last of them counts.
+struct Moved {
+  double bytes = 0, ready_s = 0, arrived_s = 0, end_s = 0;
+};
+
+std::map<int, Moved> moved_of(const Run& run) {
+  std::map<int, Moved> all;
+  for (const DeviceRow& device : run.devices) {
+    for (const BucketRow& row : device.buckets) {
+      Moved& moved = all[row.bucket];
+      moved.bytes = static_cast<double>(row.bytes);
+      moved.ready_s = std::max(moved.ready_s, row.ready_s);
+      moved.arrived_s = std::max(moved.arrived_s, row.arrived_s);
+      moved.end_s = std::max(moved.end_s, row.end_s);
+    }
+  }
+  return all;
+}
+
+// The buckets of a report without any: filled in the order of backward, which makes as many bytes
+// at any moment.
+std::map<int, Moved> assumed_buckets(const Run& run) {
+  const double whole = sizeof(float) * static_cast<double>(run.parameters);
+  const double before_s = phase_of(run, "data_wait_s") + phase_of(run, "forward_s");
+  std::map<int, Moved> all;
+  double cap = kMiB * number_of(run, "first_bucket_mb", 1);
+  for (double sum = 0; sum < whole; cap = kMiB * number_of(run, "bucket_cap_mb", 25)) {
+    const double bytes = std::min(std::max(cap, 1.0), whole - sum);
+    sum += bytes;
+    const double ready_s = before_s + phase_of(run, "backward_s") * sum / whole;
+    all.emplace(static_cast<int>(all.size()), Moved{bytes, ready_s, ready_s, ready_s});
+  }
+  return all;
+}
+
+// How many of the buckets are of gradients. The others follow them, once each: of zero's weights,
+// of PowerSGD's second factors, of what servers send back.
+int gradient_buckets(const Run& run, const std::map<int, Moved>& all, bool follow) {
+  if (!follow || all.empty()) return static_cast<int>(all.size());
+  const bool each = run.strategy == "zero2" || option_of(run, "accumulation_sync", "") == "every";
+  const int passes = each ? run.accumulation_steps : 1;
+  return passes * ceil_div(all.rbegin()->first + 1, passes + 1);
+}
+
+// Whether it was measured what its transfers take.
+bool communicates(const Run& run) { return run.world_size > 1 || run.servers > 0; }
+
+// What moves in a step of `run`, without its times.
+Transfer transfer_of(const Run& run) {
+  const std::string hook = option_of(run, "comm_hook", kNone);
+  const bool of_part = hook == "int8" || hook.starts_with("topk:");
+  const bool shards = strategy_row(run.strategy).gathers_weights;
+  return {.collective = shards            ? "reduce_scatter"
+                        : run.servers > 0 ? "push"
+                        : of_part         ? kAllGather
+                                          : "all_reduce",
+          .of_part = of_part,
+          .servers = run.servers};
+}
+
+void add_transfers(const Run& run, StepModel& model) {
+  std::map<int, Moved> all = moved_of(run);
+  if (all.empty()) all = assumed_buckets(run);
+  const bool shards = strategy_row(run.strategy).gathers_weights;
+  const bool follow =
+      communicates(run) &&
+      (shards || run.servers > 0 || option_of(run, "comm_hook", "").starts_with("powersgd:"));
+  const int gradients = run.strategy == kLocalSgd ? 0 : gradient_buckets(run, all, follow);
+  const bool overlaps = option_of(run, "overlap", "on") != "off";
+  const double wait_s = phase_of(run, "data_wait_s");
+  for (const auto& [bucket, moved] : all)
+    if (bucket < gradients)
+      model.backward_end_s = std::max(model.backward_end_s, moved.ready_s - wait_s);
+  Transfer next = transfer_of(run);
+  double end_s = 0;
+  for (const auto& [bucket, moved] : all) {
+    const bool hidden = bucket < gradients;
+    next.bytes = moved.bytes;
+    next.ready_s = overlaps ? moved.ready_s - wait_s : model.backward_end_s;
+    const double begin_s = std::max({end_s, hidden ? next.ready_s + wait_s : 0, moved.arrived_s});
+    next.seconds = communicates(run) ? std::max(0.0, moved.end_s - begin_s) : 0;
+    end_s = std::max(end_s, moved.end_s);
+    if (!hidden && shards) next.collective = kAllGather;
+    (hidden ? model.hidden : model.exposed).push_back(next);
+  }
+  if (communicates(run) || !shards) return;
+  model.exposed = model.hidden;  // on one device no weights were gathered
+  for (Transfer& transfer : model.exposed) transfer.collective = kAllGather;
+}
+
+StepModel model_of(const Run& run) {
+  StepModel model;
+  const double step_s = run.step.time_s->median, wait_s = phase_of(run, "data_wait_s");
+  model.ranks = run.world_size;
+  model.direct = option_of(run, "all_reduce", "") == "direct";
+  model.divides_batch = run.scaling_mode == "strong";
+  if (wait_s > kLoaderShare * step_s) model.loader_s = step_s;
+  for (const char* phase : {"forward_s", "loss_s", "backward_s"})
+    if (run.strategy == kLocalSgd) model.backward_end_s += phase_of(run, phase);
+  add_transfers(run, model);
+  if (run.strategy == kLocalSgd) model.cycle = number_of(run, "sync_every", 1);
+  if (strategy_row(run.strategy).gathers_weights)
+    model.shared_update_s = phase_of(run, "optimizer_s");
+  model.samples_s = run.step.samples_s;
+  std::ranges::sort(model.samples_s);
+  model.fit(step_s, wait_s);
+  return model;
+}
+
+// Whether something can be predicted from this run.
+bool is_usable(const Run& run) {
+  return run.status == Status::ok && run.step.time_s && run.injected.empty() && !run.pushes &&
+         run.verification.status != "failed" && !strategy_row(run.strategy).through_primary;
+}
+
+// The settings that runs on other numbers of devices share.
+Settings line_key(const Run& run) {
+  Settings key = cell_key(run);
+  for (const char* name : {"world_size", "strategy_options/all_reduce", "optimizer/lr"})
+    key.erase(name);
+  key.erase(run.scaling_mode == "strong" ? "per_device_batch_size" : "global_batch_size");
+  return key;
+}
+
+bool has_strategy(const std::vector<RunRow>& rows, std::string_view strategy, int least_devices) {
+  return std::ranges::any_of(rows, [&](const RunRow& row) {
+    return row.run->strategy == strategy && row.run->world_size >= least_devices;
+  });
+}
+
+// The runs of each setting, those on the fewest devices first. Of runs on one device those of
+// `single`, and if `alone` those of a strategy that has none on several.
+using PredictionLine = std::vector<RunRow>;
+std::vector<PredictionLine> lines_of(const std::vector<RunRow>& rows, bool alone) {
+  const auto wanted = [&](const RunRow& row) {
+    const Run& run = *row.run;
+    if (run.world_size > 1 || run.strategy == kBaseline) return true;
+    return alone && !has_strategy(rows, run.strategy, 2) &&
+           option_of(run, "comm_hook", kNone) == kNone;
+  };
+  std::vector<PredictionLine> lines;
+  for (auto& [key, line] : grouped(rows | std::views::filter(wanted),
+                                   [](const RunRow& row) { return line_key(*row.run); })) {
+    std::ranges::stable_sort(line, {}, [](const RunRow& row) { return row.run->world_size; });
+    lines.push_back(std::move(line));
+  }
+  std::ranges::stable_sort(lines, {},
+                           [](const auto& line) { return strategy_rank(line[0].run->strategy); });
+  return lines;
+}
+
+// The peak of a worker: shards get smaller, and what a device computes stays as it is.
+std::optional<double> memory_of(const Run& run, int devices) {
+  std::optional<double> peak;
+  double shared = 0;
+  for (const DeviceRow& device : run.devices) {
+    const double own = device.peak_memory().value.value_or(0);
+    if (device.role == "server" || own <= peak.value_or(0)) continue;
+    peak = own;
+    const auto state = device.by_category_bytes.find("optimizer");
+    shared = state == device.by_category_bytes.end() ? 0 : static_cast<double>(state->second);
+  }
+  const double times = 1.0 * devices / run.world_size;
+  if (!peak || (run.scaling_mode == "strong" && devices != run.world_size)) return std::nullopt;
+  if (run.strategy == "zero2")
+    shared += sizeof(float) * static_cast<double>(run.parameters) / run.world_size;
+  return strategy_row(run.strategy).gathers_weights ? *peak - shared * (1 - 1 / times) : *peak;
+}
+
+void add_rows(const PredictionLine& line, const std::string& name, const PredictionOptions& options,
+              std::span<const int> devices, const Baselines& baselines,
+              std::vector<PredictedRow>& rows) {
+  const Run& run = *line.front().run;
+  const StepModel model = model_of(run);
+  const CommCost* cost = options.cost ? &*options.cost : nullptr;
+  const std::optional<double> single = baselines.throughput(run);
+  for (const int n : devices) {
+    PredictedRow row{&run, name, n, model.step_s(n, cost)};
+    const auto batch = static_cast<double>(run.global_batch_size);
+    row.samples_per_s = batch * (model.divides_batch ? 1.0 : 1.0 * n / model.ranks) / row.step_s;
+    const auto same = [n](const RunRow& other) { return other.run->world_size == n; };
+    if (const auto measured = std::ranges::find_if(line, same); measured != line.end())
+      row.measured_s = measured->run->step.time_s->median;
+    row.speedup =
+        single ? Figure::of(row.samples_per_s / *single) : Figure::missing(baselines.why_none(run));
+    const double samples =
+        static_cast<double>(run.train_samples) * static_cast<double>(run.epochs.size());
+    if (samples > 0) row.training_s = samples / row.samples_per_s;
+    row.memory_bytes = memory_of(run, n);
+    rows.push_back(std::move(row));
+  }
+}
+
+std::string error_text(const PredictedRow& row, bool own_network) {
+  if (!row.measured_s) return "extrapolated";
+  if ((own_network || row.devices == 1) && row.devices == row.run->world_size) return "fit";
+  return fmt::format("{:+.1f}", 100 * (row.step_s / *row.measured_s - 1));
+}
+
+std::string training_text(double seconds) {
+  constexpr double kShort_s = 60;
+  return seconds < kShort_s ? short_number(seconds) + " s" : duration_words(seconds);
+}
+
+// "ddp on 2 devices, ps on 2 devices and 1 server".
+std::string fitted_on(std::span<const PredictedRow> rows) {
+  std::vector<std::string> names;
+  for (const PredictedRow& row : rows) {
+    const std::string name = name_of(row.run->strategy, row.run->world_size, row.run->servers);
+    if (std::ranges::count(names, name) == 0) names.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::vector<PredictedRow> predict(const Report& report, const std::string& name,
+                                  const PredictionOptions& options) {
+  std::vector<RunRow> usable = all_runs(report);
+  std::erase_if(usable, [](const RunRow& row) { return !is_usable(*row.run); });
+  const CondensedRows condensed(usable);
+  const std::vector<PredictionLine> lines = lines_of(condensed.rows(), options.cost.has_value());
+  if (lines.empty()) {
+    throw ConfigError(fmt::format(
+        "predict: {} has no good run on one device and none of ddp, zero1, zero2, ps or localsgd",
+        name));
+  }
+  const bool communicate = std::ranges::any_of(
+      lines, [](const auto& line) { return line[0].run->strategy != kBaseline; });
+  if (!communicate && !options.cost) {
+    throw ConfigError(fmt::format(
+        "predict: {} has runs on one device alone; --comm or --link say what communication costs",
+        name));
+  }
+  std::vector<const Run*> runs;
+  for (const PredictionLine& line : lines) runs.push_back(line[0].run);
+  const RunNames names(runs);
+  const Baselines baselines(report);
+  std::vector<int> alone, several;
+  for (const int n : options.devices) (n == 1 ? alone : several).push_back(n);
+  std::vector<PredictedRow> rows;
+  for (const PredictionLine& line : lines) {
+    const Run& run = *line[0].run;
+    const std::string& details = names.details(run);
+    const bool single = run.strategy == kBaseline;
+    const auto add = [&](const std::string& strategy, std::span<const int> devices) {
+      add_rows(line, with_note(strategy, details), options, devices, baselines, rows);
+    };
+    add(run.strategy, single ? alone : options.devices);
+    // Its buckets are those of ddp.
+    if (single && options.cost && !has_strategy(usable, kDdp, 1)) add(kDdp, several);
+  }
+  return rows;
+}
+
+std::string prediction_text(std::span<const PredictedRow> rows, const PredictionOptions& options,
+                            int width) {
+  TextTable table{2,
+                  {{"", "strategy", true},
+                   {"", "devices"},
+                   {"predicted", "step ms"},
+                   {"", "samples/s"},
+                   {"speed-", "up"},
+                   {"measured", "step ms"},
+                   {"error", "%"},
+                   {"", "MiB/device", false, false, 1},
+                   {"", "training"}}};
+  if (options.price_per_h) table.columns.push_back({"", "price"});
+  Footnotes notes;
+  for (const PredictedRow& row : rows) {
+    const double training_s = row.training_s.value_or(0);
+    std::vector<std::string> cells = {
+        printable(row.name),
+        std::to_string(row.devices),
+        fmt::format("{:.2f}", 1e3 * row.step_s),
+        fmt::format("{:.0f}", row.samples_per_s),
+        row.speedup.value ? fmt::format("{:.2f}", *row.speedup.value)
+                          : "-" + notes.mark(row.speedup.reason),
+        row.measured_s ? fmt::format("{:.2f}", 1e3 * *row.measured_s) : "-",
+        error_text(row, !options.cost),
+        row.memory_bytes ? fmt::format("{:.1f}", *row.memory_bytes / kMiB) : "-",
+        row.training_s ? training_text(training_s) : "-"};
+    if (options.price_per_h)
+      cells.push_back(row.training_s ? fmt::format("{:.2f}", training_s / 3600 * row.devices *
+                                                                 *options.price_per_h)
+                                     : "-");
+    table.add_row(std::move(cells));
+  }
+  const auto columns = static_cast<std::size_t>(std::max(width, 0));
+  std::string text = render_rows(std::move(table), columns) + '\n';
+  const auto line = [&](const std::string& words) { text += wrap(words, columns, 2); };
+  for (const std::string& note : notes.lines()) line(note);
+  line(fmt::format("Fitted on {}; transfers {}.", fitted_on(rows), options.cost_words));
+  const Run& run = *rows.front().run;
+  line(fmt::format(
+      "Training: {} of {} samples{}.", counted(run.epochs.size(), "epoch"), run.train_samples,
+      options.price_per_h ? fmt::format(", at {:g} an hour and device", *options.price_per_h)
+                          : ""));
+  return text;
+}
+
+}  // namespace ddpbench::report
