@@ -61,6 +61,15 @@ int exit_code(GateVerdict verdict) {
   return verdict == GateVerdict::inconclusive ? 7 : 0;
 }
 
+// Only what was measured can be judged.
+void refuse_predictions(std::span<const report::ReportFile> files) {
+  for (const report::ReportFile& file : files) {
+    if (std::ranges::any_of(file.report.runs, &report::Run::predicted))
+      throw ConfigError(
+          fmt::format("check: {} holds predictions; give what was measured", file.name));
+  }
+}
+
 class Check final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
@@ -109,6 +118,8 @@ class Check final : public Subcommand {
     refuse_repeated("check", candidate_, base_);
     std::vector<report::ReportFile> candidate_files = read_files(candidate_);
     std::vector<report::ReportFile> base_files = read_files(base_);
+    refuse_predictions(candidate_files);
+    refuse_predictions(base_files);
     refuse_copies("check", candidate_files, base_files);
     const std::vector<report::Report> candidate = reports_of(std::move(candidate_files));
     const std::vector<report::Report> base = reports_of(std::move(base_files));

@@ -5,22 +5,20 @@
 #include "reports/predict/prediction.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <optional>
-#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
+#include "bench/run/report_output.h"
 #include "parallel/comm/communicator.h"
 #include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
 namespace {
 
-using report::CommCost;
 using report::Report;
 
 // Throws ConfigError.
@@ -59,6 +57,8 @@ class Predict final : public Subcommand {
                 "A network instead: of each device's link, 25Gbit,50us");
     options.add("--price", "NUMBER/h", &price_,
                 "Of a device for an hour: prints what a training costs");
+    options.add("--json", "FILE", &output_.path, "Write a report of the predictions");
+    options.add("--force", "", &output_.force, "Overwrite FILE");
     options.set_footer(
         "A training: the epochs of REPORT over its whole data set. docs/prediction.md has the "
         "model, and how far it was off.");
@@ -70,10 +70,17 @@ class Predict final : public Subcommand {
     if (price_) options.price_per_h = price_per_h(*price_);
     if (paths_.size() > 1) throw ConfigError("predict: several reports; give one");
     if (comm_ && link_) throw ConfigError("predict: --comm and --link exclude each other");
+    output_.check("predict", paths_);
     const Report measured = report::read_report(paths_.front());
     set_cost(options);
     const auto rows = report::predict(measured, paths_.front(), options);
     say_table(report::prediction_text(rows, options, terminal_width()));
+    if (output_.path.empty()) return 0;
+    Report predictions = report::predicted_report(measured, rows);
+    predictions.started_at = predictions.finished_at = utc_timestamp();
+    predictions.argv = command_line;
+    output_.write(report::report_text(predictions));
+    say("report: {}\n", output_.path);
     return 0;
   }
 
@@ -93,6 +100,7 @@ class Predict final : public Subcommand {
 
   std::vector<std::string> paths_, devices_;
   std::optional<std::string> comm_, link_, price_;
+  TextOutput output_;
 };
 
 }  // namespace

@@ -62,8 +62,8 @@ void TextOutput::check(const std::string& command, const std::vector<std::string
   for (const std::string& input : inputs) {
     std::error_code code;
     if (!std::filesystem::equivalent(input, path, code)) continue;
-    throw ConfigError(fmt::format(
-        "{}: --output={}: that is one of the reports to read; choose another name", command, path));
+    throw ConfigError(fmt::format("{}: {}: that is one of the reports to read; choose another name",
+                                  command, path));
   }
 }
 

@@ -28,6 +28,7 @@ void mark_diverged(Run& run, const std::string& why) {
 }
 
 std::string missing_reason(const Run& run) {
+  if (run.predicted) return kPredictedReason;
   constexpr const char* kReasons[] = {"not recorded", "training diverged", "the run failed",
                                       "the run was skipped", "the run was interrupted"};
   return kReasons[static_cast<std::size_t>(run.status)];

@@ -277,7 +277,8 @@ struct Run {
   std::optional<ErrorInfo> error;  // with failed and diverged
   std::string reason;              // with skipped
   std::string strategy;
-  std::string label;  // the user's name of the run; empty: none
+  std::string label;       // the user's name of the run; empty: none
+  bool predicted = false;  // by `ddpbench predict`: nothing ran, it has a step and a rate alone
   int world_size = 1, servers = 0, repetition = 0;
   std::optional<int> sequence;  // place in the order in which the runs were made, from 0
   std::string started_at;       // "2026-01-31T12:00:00Z"; empty: not recorded
@@ -458,6 +459,7 @@ bool is_complete(const Run& run);
 void mark_diverged(Run& run, const std::string& why);
 
 // Why a figure is missing where the report records no reason for it.
+inline constexpr const char* kPredictedReason = "predicted, not measured";
 inline constexpr const char* kDivergedReason = "training diverged: the loss is not finite";
 std::string missing_reason(const Run& run);
 // The figure's own reason; where it has none, the run's.

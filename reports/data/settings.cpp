@@ -44,6 +44,8 @@ Settings optimizer_values(const Run& run) {
 std::string augment_value(const Run& run) { return run.augment == true ? "true" : "false"; }
 std::string augment_words(const Run& run) { return run.augment == true ? "augmented" : ""; }
 
+std::string predicted_words(const Run& run) { return run.predicted ? "predicted" : ""; }
+
 // Programs that do not record it train all epochs.
 std::string until_accuracy_value(const Run& run) {
   if (!run.until_accuracy) return "off";
@@ -132,6 +134,8 @@ constexpr unsigned kConfigUse = kPairUse | kWorkUse | kNameUse | kRankUse;
 constexpr auto kTable = std::to_array<Setting>({
     {"strategy", kCellUse | kPairKeyUse, value_of<&Run::strategy>},
     {"label", kCellUse | kNameUse, value_of<&Run::label>},
+    // No kPairUse, no kRankUse: the gate refuses predictions, and nothing ranks them.
+    {"predicted", kCellUse | kWorkUse | kNameUse, predicted_words, predicted_words, "measured"},
     {"world_size", kCellUse | kPairKeyUse, value_of<&Run::world_size>},
     {"servers", kCellUse | kPairKeyUse | kStrategyNameUse, value_of<&Run::servers>, servers_words},
     {"backend", kCellUse | kPairKeyUse | kStrategyNameUse, value_of<&Run::backend>, backend_words},

@@ -41,7 +41,7 @@ std::string name_of_setting(const RunRow& row) {
 // runs.
 auto clean_runs_by_name(std::span<const RunRow> rows) {
   const auto clean = [](const RunRow& row) {
-    return row.run->status == Status::ok && row.run->injected.empty();
+    return row.run->status == Status::ok && row.run->injected.empty() && !row.run->predicted;
   };
   return grouped(rows | std::views::filter(clean), name_of_setting);
 }

@@ -215,6 +215,7 @@ constexpr auto kSettingFields = [](auto& f, auto& run) {
   const bool alone = is_complete(run) && run.world_size == 1;
   f.value("strategy", run.strategy, kNotEmpty);
   f.optional("label", run.label);
+  f.optional("predicted", run.predicted);
   f.value("world_size", run.world_size, Between{1, kMostDevices});
   f.value("servers", run.servers, Between{0, kMostDevices});
   f.value("repetition", run.repetition);

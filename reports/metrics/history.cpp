@@ -17,7 +17,7 @@ namespace {
 
 bool counts(const RunRow& row) {
   const Run& run = *row.run;
-  return run.status == Status::ok && run.step.time_s && run.injected.empty() &&
+  return run.status == Status::ok && run.step.time_s && run.injected.empty() && !run.predicted &&
          run.verification.status != "failed";
 }
 

@@ -47,7 +47,7 @@ std::string value_in(const Settings& settings, std::string_view key) {
 bool competes(const RunRow& row) {
   const Run& run = *row.run;
   return run.status == Status::ok && run.verification.status != "failed" && run.injected.empty() &&
-         run.samples_per_s.value.value_or(0) > 0;
+         !run.predicted && run.samples_per_s.value.value_or(0) > 0;
 }
 
 // What runs have to have in common to compete. Caches what is the same for all runs of a report:

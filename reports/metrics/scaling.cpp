@@ -24,7 +24,7 @@ std::string graph_mode(const Run& run) { return option_of(run, "cuda_graph"); }
 
 // Why the throughput of `run` means nothing; empty when it does.
 std::string unusable(const Run& run) {
-  if (!is_complete(run)) return missing_reason(run);
+  if (!is_complete(run) || run.predicted) return missing_reason(run);
   if (run.verification.status == "failed") return "the verification failed";
   if (run.oversubscribed) return "oversubscribed: more compute threads than cores";
   if (run.samples_per_s.value.value_or(0) <= 0) return "no throughput was measured";

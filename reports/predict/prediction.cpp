@@ -83,9 +83,6 @@ int gradient_buckets(const Run& run, const std::map<int, Moved>& all, bool follo
   return passes * ceil_div(all.rbegin()->first + 1, passes + 1);
 }
 
-// Whether it was measured what its transfers take.
-bool communicates(const Run& run) { return run.world_size > 1 || run.servers > 0; }
-
 // What moves in a step of `run`, without its times.
 Transfer transfer_of(const Run& run) {
   const std::string hook = option_of(run, "comm_hook", kNone);
@@ -103,9 +100,9 @@ void add_transfers(const Run& run, StepModel& model) {
   std::map<int, Moved> all = moved_of(run);
   if (all.empty()) all = assumed_buckets(run);
   const bool shards = strategy_row(run.strategy).gathers_weights;
-  const bool follow =
-      communicates(run) &&
-      (shards || run.servers > 0 || option_of(run, "comm_hook", "").starts_with("powersgd:"));
+  const bool communicates = run.world_size > 1 || run.servers > 0;
+  const bool follow = communicates && (shards || run.servers > 0 ||
+                                       option_of(run, "comm_hook", "").starts_with("powersgd:"));
   const int gradients = run.strategy == kLocalSgd ? 0 : gradient_buckets(run, all, follow);
   const bool overlaps = option_of(run, "overlap", "on") != "off";
   const double wait_s = phase_of(run, "data_wait_s");
@@ -119,12 +116,12 @@ void add_transfers(const Run& run, StepModel& model) {
     next.bytes = moved.bytes;
     next.ready_s = overlaps ? moved.ready_s - wait_s : model.backward_end_s;
     const double begin_s = std::max({end_s, hidden ? next.ready_s + wait_s : 0, moved.arrived_s});
-    next.seconds = communicates(run) ? std::max(0.0, moved.end_s - begin_s) : 0;
+    next.seconds = communicates ? std::max(0.0, moved.end_s - begin_s) : 0;
     end_s = std::max(end_s, moved.end_s);
     if (!hidden && shards) next.collective = kAllGather;
     (hidden ? model.hidden : model.exposed).push_back(next);
   }
-  if (communicates(run) || !shards) return;
+  if (communicates || !shards) return;
   model.exposed = model.hidden;  // on one device no weights were gathered
   for (Transfer& transfer : model.exposed) transfer.collective = kAllGather;
 }
@@ -150,8 +147,9 @@ StepModel model_of(const Run& run) {
 
 // Whether something can be predicted from this run.
 bool is_usable(const Run& run) {
-  return run.status == Status::ok && run.step.time_s && run.injected.empty() && !run.pushes &&
-         run.verification.status != "failed" && !strategy_row(run.strategy).through_primary;
+  return run.status == Status::ok && run.step.time_s && run.injected.empty() && !run.predicted &&
+         !run.pushes && run.verification.status != "failed" &&
+         !strategy_row(run.strategy).through_primary;
 }
 
 // The settings that runs on other numbers of devices share.
@@ -208,28 +206,60 @@ std::optional<double> memory_of(const Run& run, int devices) {
   return strategy_row(run.strategy).gathers_weights ? *peak - shared * (1 - 1 / times) : *peak;
 }
 
-void add_rows(const PredictionLine& line, const std::string& name, const PredictionOptions& options,
-              std::span<const int> devices, const Baselines& baselines,
-              std::vector<PredictedRow>& rows) {
+PredictedRow row_of(const PredictionLine& line, const StepModel& model, int devices,
+                    const std::optional<CommCost>& cost) {
   const Run& run = *line.front().run;
-  const StepModel model = model_of(run);
-  const CommCost* cost = options.cost ? &*options.cost : nullptr;
-  const std::optional<double> single = baselines.throughput(run);
-  for (const int n : devices) {
-    PredictedRow row{&run, name, n, model.step_s(n, cost)};
-    const auto batch = static_cast<double>(run.global_batch_size);
-    row.samples_per_s = batch * (model.divides_batch ? 1.0 : 1.0 * n / model.ranks) / row.step_s;
-    const auto same = [n](const RunRow& other) { return other.run->world_size == n; };
-    if (const auto measured = std::ranges::find_if(line, same); measured != line.end())
-      row.measured_s = measured->run->step.time_s->median;
-    row.speedup =
-        single ? Figure::of(row.samples_per_s / *single) : Figure::missing(baselines.why_none(run));
-    const double samples =
-        static_cast<double>(run.train_samples) * static_cast<double>(run.epochs.size());
-    if (samples > 0) row.training_s = samples / row.samples_per_s;
-    row.memory_bytes = memory_of(run, n);
-    rows.push_back(std::move(row));
+  PredictedRow row{.run = &run, .devices = devices};
+  row.step_s = model.step_s(devices, cost ? &*cost : nullptr);
+  const double times = model.divides_batch ? 1 : 1.0 * devices / model.ranks;
+  row.samples_per_s = times * static_cast<double>(run.global_batch_size) / row.step_s;
+  const auto measured =
+      std::ranges::find(line, devices, [](const RunRow& other) { return other.run->world_size; });
+  if (measured != line.end()) row.measured_s = measured->run->step.time_s->median;
+  const double samples =
+      static_cast<double>(run.train_samples) * static_cast<double>(run.epochs.size());
+  if (samples > 0) row.training_s = samples / row.samples_per_s;
+  row.memory_bytes = memory_of(run, devices);
+  return row;
+}
+
+// The settings of the measured run, without its figures.
+Run predicted_run(const PredictedRow& row) {
+  Run run = *row.run;
+  if (run.scaling_mode == "strong") {
+    run.per_device_batch_size = run.per_device_batch_size * run.world_size / row.devices;
+  } else {
+    run.global_batch_size = run.global_batch_size / run.world_size * row.devices;
   }
+  run.predicted = true;
+  run.oversubscribed = false;
+  run.strategy = row.strategy;
+  run.world_size = row.devices;
+  run.repetition = 0;
+  run.sequence = {};
+  run.started_at.clear();
+  run.time = {};
+  if (row.training_s) run.time.train_s = Figure::of(*row.training_s);
+  run.epochs.clear();
+  run.progress.clear();
+  run.progress_reason.clear();
+  run.until_accuracy = {};
+  run.step = {};
+  run.step.time_s = summarize({row.step_s});
+  run.phases.clear();
+  run.devices.clear();
+  run.traffic = {};
+  run.loss_scaling = {};
+  run.checkpoints.clear();
+  run.resumed = {};
+  run.verification = {.reason = kPredictedReason};
+  run.samples_per_s = Figure::of(row.samples_per_s);
+  run.samples_per_s_per_device = Figure::of(row.samples_per_s / row.devices);
+  run.peak_flops_per_s_per_device = {};
+  run.why = {};
+  run.conditions = {};
+  run.clocks.clear();
+  return run;
 }
 
 std::string error_text(const PredictedRow& row, bool own_network) {
@@ -261,37 +291,48 @@ std::vector<PredictedRow> predict(const Report& report, const std::string& name,
   std::erase_if(usable, [](const RunRow& row) { return !is_usable(*row.run); });
   const CondensedRows condensed(usable);
   const std::vector<PredictionLine> lines = lines_of(condensed.rows(), options.cost.has_value());
-  if (lines.empty()) {
-    throw ConfigError(fmt::format(
-        "predict: {} has no good run on one device and none of ddp, zero1, zero2, ps or localsgd",
-        name));
-  }
   const bool communicate = std::ranges::any_of(
       lines, [](const auto& line) { return line[0].run->strategy != kBaseline; });
-  if (!communicate && !options.cost) {
+  if (!communicate && (lines.empty() || !options.cost)) {
     throw ConfigError(fmt::format(
-        "predict: {} has runs on one device alone; --comm or --link say what communication costs",
-        name));
+        "predict: {} has no good run of {}", name,
+        options.cost ? "single, ddp, zero1, zero2, ps or localsgd"
+                     : "ddp, zero1, zero2, ps or localsgd on several devices; from one device, "
+                       "--comm or --link must say what communication costs"));
   }
   std::vector<const Run*> runs;
   for (const PredictionLine& line : lines) runs.push_back(line[0].run);
   const RunNames names(runs);
   const Baselines baselines(report);
-  std::vector<int> alone, several;
-  for (const int n : options.devices) (n == 1 ? alone : several).push_back(n);
+  // The buckets of `single` are those of ddp.
+  const bool stands_for_ddp = options.cost && !has_strategy(usable, kDdp, 1);
   std::vector<PredictedRow> rows;
   for (const PredictionLine& line : lines) {
     const Run& run = *line[0].run;
-    const std::string& details = names.details(run);
-    const bool single = run.strategy == kBaseline;
-    const auto add = [&](const std::string& strategy, std::span<const int> devices) {
-      add_rows(line, with_note(strategy, details), options, devices, baselines, rows);
-    };
-    add(run.strategy, single ? alone : options.devices);
-    // Its buckets are those of ddp.
-    if (single && options.cost && !has_strategy(usable, kDdp, 1)) add(kDdp, several);
+    const StepModel model = model_of(run);
+    const std::optional<double> single = baselines.throughput(run);
+    for (const int n : options.devices) {
+      const bool as_ddp = run.strategy == kBaseline && n > 1;
+      if (as_ddp && !stands_for_ddp) continue;
+      PredictedRow row = row_of(line, model, n, options.cost);
+      row.strategy = as_ddp ? kDdp : run.strategy;
+      row.name = with_note(row.strategy, names.details(run));
+      row.speedup = single ? Figure::of(row.samples_per_s / *single)
+                           : Figure::missing(baselines.why_none(run));
+      rows.push_back(std::move(row));
+    }
   }
   return rows;
+}
+
+Report predicted_report(const Report& measured, std::span<const PredictedRow> rows) {
+  Report report;
+  report.generator = measured.generator;
+  report.environment = measured.environment;
+  report.config_json = measured.config_json;
+  for (const PredictedRow& row : rows) report.runs.push_back(predicted_run(row));
+  fill_scaling(report);
+  return report;
 }
 
 std::string prediction_text(std::span<const PredictedRow> rows, const PredictionOptions& options,

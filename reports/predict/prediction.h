@@ -91,7 +91,8 @@ struct PredictionOptions {
 
 struct PredictedRow {
   const Run* run = nullptr;  // on which it is fitted
-  std::string name;          // "ddp", "ddp (overlap off)"
+  std::string strategy;
+  std::string name;  // "ddp", "ddp (overlap off)"
   int devices = 1;
   double step_s = 0, samples_per_s = 0;
   std::optional<double> measured_s;    // where the report has such a run
@@ -104,6 +105,9 @@ struct PredictedRow {
 // has nothing to predict from.
 std::vector<PredictedRow> predict(const Report& report, const std::string& name,
                                   const PredictionOptions& options);
+// A report of `rows`, which point into `measured`, without times and command line. Its runs are
+// marked as predicted, so that nothing pairs or ranks them with measured ones.
+Report predicted_report(const Report& measured, std::span<const PredictedRow> rows);
 // The table and what it rests on, at most `width` columns wide (0: not limited).
 std::string prediction_text(std::span<const PredictedRow> rows, const PredictionOptions& options,
                             int width);

@@ -82,6 +82,7 @@ std::vector<std::string> notes_of(const RunRow& row) {
   if (run.until_accuracy && !is_bare(run) && until.value.index() == 0)
     notes.push_back(until.reason);
   if (!run.injected.empty()) notes.push_back("injected: " + run.injected);
+  if (run.predicted) notes.emplace_back(kPredictedReason);
   if (run.oversubscribed) notes.emplace_back("more compute threads than cores: not ranked");
   if (row.repeated != nullptr && !row.repeated->note.empty()) notes.push_back(row.repeated->note);
   if (run.scaling && run.scaling->baseline != kBaseline)

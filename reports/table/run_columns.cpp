@@ -203,6 +203,7 @@ constexpr unsigned kText = kLeft | kIdentity;
 const std::pair<std::string_view, Field> kFurther[] = {
     {"devices", {"servers", of<&Run::servers>, kIdentity}},
     {"devices", {"oversubscribed", of<&Run::oversubscribed>, kRemark}},
+    {"devices", {"predicted", of<&Run::predicted>, kRemark}},
     {"batch", {"global_batch_size", of<&Run::global_batch_size>, kIdentity}},
     {"step", {"step_time_iqr_s", figure<step_iqr>}},
     {"verified",

@@ -128,7 +128,8 @@ std::string parts_line(const Verdict& verdict, const Run& run) {
 }  // namespace
 
 bool is_explained(const RunRow& row) {
-  return !row.report->tune && row.run->world_size > 1 && row.run->step.time_s.has_value();
+  return !row.report->tune && !row.run->predicted && row.run->world_size > 1 &&
+         row.run->step.time_s.has_value();
 }
 
 std::string cause_words(std::span<const Verdict> verdicts) {

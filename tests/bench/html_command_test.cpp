@@ -79,7 +79,7 @@ TEST_F(HtmlCommand, OverwritesWithForceOnly) {
 TEST_F(HtmlCommand, NeverReplacesAReport) {
   const std::string before = program.read("b.json");
   expect_refusal({"a.json", "b.json", "-o", "b.json", "--force"},
-                 "--output=b.json: that is one of the reports");
+                 "html: b.json: that is one of the reports");
   EXPECT_EQ(program.read("b.json"), before);
 }
 
@@ -110,7 +110,7 @@ TEST_F(HtmlCommand, WritesThePageAlsoWhereTheBaselineCannotBeRead) {
 TEST_F(HtmlCommand, CountsNoReportTwiceAgainstABaseline) {
   expect_refusal({"a.json", "a.json", "--baseline", "b.json"}, "a.json is given twice");
   expect_refusal({"a.json", "--baseline", "b.json", "-o", "b.json", "--force"},
-                 "--output=b.json: that is one of the reports");
+                 "html: b.json: that is one of the reports");
 }
 
 }  // namespace

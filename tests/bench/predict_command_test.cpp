@@ -57,6 +57,27 @@ TEST_F(PredictCommand, PrintsARowForEachNumberOfDevices) {
   EXPECT_THAT(predict({"--gpus=4", "--comm=" + comm_}), HasSubstr("comm.json."));
 }
 
+TEST_F(PredictCommand, WritesAReportThatNoCheckTakesForMeasured) {
+  const std::string file = directory_.path() + "/p.json";
+  EXPECT_THAT(predict({"--gpus=4", "--link=1Gbit,1us", "--json=" + file}),
+              HasSubstr("report: " + file));
+  const Report report = report::read_report(file);
+  EXPECT_TRUE(report.runs.at(0).predicted);
+  EXPECT_EQ(report.argv[1], "predict");
+  EXPECT_THAT(message_of<ConfigError>([&] {
+                run_subcommand(predict_entry(), {measured_, "--gpus=4", "--json=" + file});
+              }),
+              HasSubstr("p.json exists already"));
+  EXPECT_THAT(refused({"--gpus=4", "--force", "--json=" + measured_}),
+              HasSubstr("r.json: that is one of the reports to read"));
+  for (const auto& sides : {std::pair(file, measured_), std::pair(measured_, file)}) {
+    EXPECT_THAT(message_of<ConfigError>([&] {
+                  run_subcommand(check_entry(), {sides.first, "--baseline", sides.second});
+                }),
+                HasSubstr("p.json holds predictions; give what was measured"));
+  }
+}
+
 TEST_F(PredictCommand, RefusesWhatItCannotPredict) {
   EXPECT_THAT(refused({}), HasSubstr("--gpus is missing"));
   for (const char* count : {"0", "-4", "4x", "65537", "2.5"}) {

@@ -86,8 +86,8 @@ TEST_F(Show, ShowsChosenColumnsAndRuns) {
   EXPECT_EQ(show({"--columns=strategy,devices,device_model", "--strategy=dp", "--status=ok",
                   "--format=csv"})
                 .out,
-            "strategy,world_size,servers,oversubscribed,device_model,missing\n"
-            "dp,2,0,false,Imaginary 9000,\n");
+            "strategy,world_size,servers,oversubscribed,predicted,device_model,missing\n"
+            "dp,2,0,false,false,Imaginary 9000,\n");
 }
 
 TEST_F(Show, KnowsColumnsByTheirKeysToo) {

@@ -8,9 +8,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
+#include "reports/json/report_json.h"
+#include "reports/metrics/history.h"
+#include "reports/metrics/ranking.h"
+#include "reports/metrics/scaling.h"
+#include "reports/why/why.h"
 #include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
+#include "tests/reports/schema_validator.h"
 
 namespace ddpbench::report {
 namespace {
@@ -296,12 +306,57 @@ TEST(Prediction, MemoryOfShardsShrinks) {
   EXPECT_EQ(predicted(report_of({bucketed("ddp", 2)}), {8})[0].memory_bytes, 40 * 1048576);
 }
 
+// What a report of two rows holds, as others read it.
+struct PredictedReport : ::testing::Test {
+  PredictedReport() {
+    measured.generator = {"0.1.0", std::nullopt, std::nullopt, "built outside a git checkout"};
+    measured.started_at = measured.finished_at = "2026-01-31T12:00:00Z";
+    predictions = predicted_report(measured, predicted(measured, {4, 8}));
+    predictions.started_at = predictions.finished_at = measured.started_at;
+    predictions.argv = {"ddpbench", "predict", "r.json", "--gpus=4,8"};
+  }
+
+  Report measured = report_of({bucketed("single", 1, 15 * kMs), bucketed("ddp", 2)});
+  Report predictions;
+};
+
+TEST_F(PredictedReport, IsValidAndKeepsItsMarksWhenItIsRead) {
+  const auto written = to_json(predictions);
+  EXPECT_THAT(ddpbench::test::schema_errors(nlohmann::json(written), DDPBENCH_REPORT_SCHEMA),
+              ::testing::IsEmpty());
+  const Report read = parse_report(written.dump(), "p.json");
+  ASSERT_EQ(read.runs.size(), 2U);
+  EXPECT_TRUE(read.runs[1].predicted);
+  EXPECT_EQ(read.runs[1].world_size, 8);
+  EXPECT_EQ(read.runs[1].global_batch_size, 512);
+  EXPECT_NEAR(read.runs[0].step.time_s->median, 16.5 * kMs, 1e-12);
+  EXPECT_EQ(read.runs[0].scaling_reason, "predicted, not measured");
+  EXPECT_FALSE(to_json(measured)["runs"][0].contains("predicted"));
+}
+
+TEST_F(PredictedReport, IsNeverRankedExplainedOrScaled) {
+  std::vector<ReportFile> files = {{"r.json", measured}, {"p.json", predictions}};
+  complete_scaling(files);
+  EXPECT_FALSE(files[1].report.runs[0].scaling);
+  const std::vector<RunRow> rows = all_runs(files);
+  const auto is_predicted = [](const RunRow& row) { return row.run->predicted; };
+  for (const Contest& contest : contests(rows)) {
+    for (const Standing& standing : contest.standings)
+      EXPECT_TRUE(std::ranges::none_of(standing.runs, is_predicted)) << standing.name;
+  }
+  EXPECT_TRUE(std::ranges::none_of(
+      rows, [&](const RunRow& row) { return is_predicted(row) && is_explained(row); }));
+  EXPECT_EQ(history_of(rows).left_out, 2U);
+  EXPECT_THROW(predicted(predictions, {16}), ConfigError);
+}
+
 TEST(Prediction, SaysWhatItLacks) {
-  EXPECT_THAT(refused(test::collective_report(0.001)),
-              AllOf(HasSubstr("predict: r.json has no good run on one device and none of ddp"),
-                    Not(HasSubstr("\n"))));
+  EXPECT_THAT(
+      refused(test::collective_report(0.001)),
+      AllOf(HasSubstr("predict: r.json has no good run of ddp, zero1, zero2, ps or localsgd"),
+            Not(HasSubstr("\n"))));
   EXPECT_THAT(refused(report_of({bucketed("single", 1)})),
-              HasSubstr("--comm or --link say what communication costs"));
+              HasSubstr("--comm or --link must say what communication costs"));
   EXPECT_THAT(refused(report_of({bucketed("dp", 2)}), kGigabyte), HasSubstr("no good run"));
   EXPECT_THROW(CommCost({}, "x.json"), ConfigError);
 }

@@ -250,7 +250,7 @@ TEST(CsvText, QuotesWhatWouldBreakALine) {
   Report report = test::sample_report();
   report.runs[0].model = "a \"quoted\", long\r\nname";
   const std::string text = csv_text(all_runs(report), columns({"model", "devices"}));
-  EXPECT_THAT(text, HasSubstr("\n\"a \"\"quoted\"\", long\r\nname\",1,0,false,\n"));
+  EXPECT_THAT(text, HasSubstr("\n\"a \"\"quoted\"\", long\r\nname\",1,0,false,false,\n"));
   EXPECT_EQ(csv_rows(text)[0].at("model"), report.runs[0].model);
 }
 

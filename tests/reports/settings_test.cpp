@@ -60,6 +60,7 @@ constexpr Change kChanges[] = {
     {"dataset/test_samples", [](Run& run) { run.test_samples = 9; }, "pair name rank",
      "9 test samples"},
     {"label", [](Run& run) { run.label = "naive"; }, "cell name", "naive"},
+    {"predicted", [](Run& run) { run.predicted = true; }, "cell weak strong name", "predicted"},
     {"device", [](Run& run) { run.device = "cuda"; },
      "cell pair weak strong name table subtitle rank", "cuda"},
     {"device_model", [](Run& run) { run.device_model = "Fabled 1"; },
