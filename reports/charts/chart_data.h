@@ -69,6 +69,7 @@ struct ChartSeries {
   // Selects dash and marker among the series of a style: 0 for the first, which has the style's
   // own.
   std::size_t variant = 0;
+  bool predicted = false;  // by `ddpbench predict`: dashed
 };
 
 // Repetitions: one series on one number of devices.

@@ -101,7 +101,7 @@ void group_runs(std::vector<Named> runs, ChartRuns& chart) {
       const std::size_t rank = strategy_rank(run.strategy);
       const auto [style, is_new] = styles.try_emplace(run.strategy, rank);
       if (is_new && rank >= kFirstFreeStyle) style->second = free++;
-      chart.series.push_back({name, style->second, variants[run.strategy]++});
+      chart.series.push_back({name, style->second, variants[run.strategy]++, run.predicted});
     }
     const std::size_t series = chart.series.size() - 1;
     if (chart.groups.empty() || chart.groups.back().series != series ||
@@ -227,6 +227,8 @@ void add_last_notes(const ChartRuns& runs, ChartCaption& caption) {
     notes.emplace_back(
         "*: oversubscribed, more compute threads than cores: says nothing about scaling");
   }
+  if (std::ranges::any_of(runs.series, &ChartSeries::predicted))
+    notes.emplace_back("dashed, far apart: predicted, not measured (ddpbench predict)");
   notes.insert(notes.end(), runs.no_room.begin(), runs.no_room.end());
   if (!runs.left_out.empty()) notes.push_back(runs.left_out.note());
 }

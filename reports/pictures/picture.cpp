@@ -219,7 +219,7 @@ std::vector<LegendEntry> line_legend(const std::vector<ChartSeries>& series) {
 std::string line_class(const ChartSeries& series) {
   std::string classes = style_class(series.style);
   if (series.variant > 0) classes += fmt::format(" v{}", (series.variant - 1) % kVariants + 1);
-  return classes;
+  return series.predicted ? classes + " predicted" : classes;
 }
 
 std::size_t line_marker(const ChartSeries& series) { return series.style + series.variant; }

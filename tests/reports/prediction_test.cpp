@@ -17,6 +17,7 @@
 #include "reports/metrics/history.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/scaling.h"
+#include "reports/pictures/picture.h"
 #include "reports/why/why.h"
 #include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
@@ -348,6 +349,17 @@ TEST_F(PredictedReport, IsNeverRankedExplainedOrScaled) {
       rows, [&](const RunRow& row) { return is_predicted(row) && is_explained(row); }));
   EXPECT_EQ(history_of(rows).left_out, 2U);
   EXPECT_THROW(predicted(predictions, {16}), ConfigError);
+}
+
+TEST_F(PredictedReport, IsDrawnDashedBesideWhatWasMeasured) {
+  const std::vector<Report> reports = {measured, predictions};
+  const pictures::Picture picture =
+      pictures::scaling_picture(scaling_chart(reports), pictures::Medium::file);
+  ASSERT_EQ(picture.legend.size(), 4U);  // single, ddp, ddp predicted, ideal
+  EXPECT_EQ(picture.legend[1].classes, "s2");
+  EXPECT_EQ(picture.legend[2].name, "ddp, predicted");
+  EXPECT_EQ(picture.legend[2].classes, "s2 v1 predicted");
+  EXPECT_THAT(picture.caption.notes, ::testing::Contains(HasSubstr("predicted, not measured")));
 }
 
 TEST(Prediction, SaysWhatItLacks) {
