@@ -4,8 +4,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -123,7 +126,7 @@ class HostAgent {
   int run() {
     // What anything here prints must not get among the messages.
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
-    while (input_.fd() >= 0 && !end_) {
+    while (input_.fd() >= 0 && !end_ && !is_cut_off()) {
       if (place_ && interrupt_signal() != told_) say_word(AgentTold{told_ = interrupt_signal()});
       wait();
       input_.read();
@@ -146,6 +149,16 @@ class HostAgent {
 
  private:
   double interval_s() const { return ranks_.empty() ? kHeartbeatEvery_s : kRecordsEvery_s; }
+
+  // A host that is gone says nothing, and TCP would repeat for a quarter of an hour what it did not
+  // take. A supervisor that is stopped still takes it, by its kernel.
+  bool is_cut_off() const {
+    constexpr std::uint32_t kLongestMs = 10000;
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    return ::getsockopt(output_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+           info.tcpi_unacked > 0 && info.tcpi_last_ack_recv > kLongestMs;
+  }
 
   // Without a reader the input has ended, too, or SIGPIPE ends this process, and so the ranks.
   // Behind sshd input and output are one socket, which does not block.

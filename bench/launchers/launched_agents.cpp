@@ -71,7 +71,7 @@ class Arrivals {
 
   // Lets those end that have come too early or too late for a rank.
   ~Arrivals() {
-    for (HostLink& guest : guests_) guest.close({});
+    for (HostLink& guest : guests_) guest.close({exit_code_, ""});
   }
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
@@ -110,7 +110,7 @@ class Arrivals {
     const HostView& view = *guest.view();
     const auto rank = static_cast<std::size_t>(view.rank);
     if (view.world_size != static_cast<int>(count)) {
-      throw ConfigError(fmt::format("WORLD_SIZE is {} on rank {} but {} on rank 0", view.world_size,
+      refuse(fmt::format("WORLD_SIZE is {} on rank {} but {} on rank 0", view.world_size,
                                     rank, count));
     }
     if (view.arguments != arguments_) {
@@ -131,11 +131,17 @@ class Arrivals {
     links_[rank] = std::exchange(guest, HostLink());
   }
 
+  [[noreturn]] void refuse(const std::string& why) {
+    exit_code_ = ConfigError("").exit_code();
+    throw ConfigError(why);
+  }
+
   AgentListener& listener_;
   std::vector<HostLink>& links_;
   const AgentGreeting& greeting_;
   const std::string arguments_;
   std::vector<HostLink> guests_;
+  int exit_code_ = 0;  // of guests that are left
 };
 
 std::vector<HostSlots> slot_each(int count) {

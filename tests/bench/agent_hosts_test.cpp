@@ -173,11 +173,11 @@ TEST_F(AgentHostsTest, NamesHostsInTheEnvironmentWhereThereAreSeveral) {
   add("a", {0});
   add("a", {1});
   report::Environment environment;
-  connected().describe(environment);
+  connected()->describe(environment);
   EXPECT_THAT(environment.hosts, IsEmpty());
   EXPECT_EQ(environment.launcher, "mpirun");
   add("b", {0});
-  connected().describe(environment);
+  connected()->describe(environment);
   EXPECT_THAT(environment.hosts, ElementsAre("a", "b"));
 }
 
@@ -198,7 +198,7 @@ TEST_F(AgentHostsTest, RefusesBackendsAndNumbersThatDoNotFitTheAgents) {
   EXPECT_THAT(refused("mpi", 2, 0, 1), AllOf(HasSubstr("--backend=mpi: MPI waits for all 3 ranks"),
                                              HasSubstr("a run has 2")));
   EXPECT_EQ(hosts->backend("mpi", "cpu", 3, 0, 1), "mpi");
-  EXPECT_EQ(connected("mpirun", 1, true).backend("mpi", "cpu", 2, 0, 1), "mpi");
+  EXPECT_EQ(connected("mpirun", 1, true)->backend("mpi", "cpu", 2, 0, 1), "mpi");
 }
 
 TEST_F(AgentHostsTest, TellsRanksTheirPlaces) {

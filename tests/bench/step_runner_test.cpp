@@ -187,12 +187,5 @@ TEST_F(HungSteps, EndAtTheDeadline) {
   EXPECT_TRUE(wait->gave_up());
 }
 
-TEST_F(HungSteps, EndWhenTheUserInterrupts) {
-  int looks = 0;
-  EXPECT_EQ(message_of(5, {.interrupted = [&] { return ++looks > 3; }}),
-            "interrupted: interrupted");
-  EXPECT_TRUE(wait->gave_up());
-}
-
 }  // namespace
 }  // namespace ddpbench::bench

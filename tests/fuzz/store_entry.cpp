@@ -19,7 +19,7 @@ bool execute(const comm::StoreRequest& request, comm::StoreMap& map) {
     case Request::set:
       map.set(request.key, request.argument);
       return true;
-    case Request::will:
+    case Request::stream:
     case Request::clock:
       return true;
     case Request::get:
