@@ -51,7 +51,7 @@ FLOORS = {
     "parallel": [".", "cuda"],
     "reports": ["data", "metrics", "imports", "json", "charts", "pictures", "table", "predict",
                 "why", "exports", "gate", "html"],
-    "bench": ["host", "options", "plan", "measure", "feed", "rank", "run", "comm", "joined",
+    "bench": ["host", "options", "plan", "measure", "feed", "rank", "run", "comm",
               "launchers", "commands", ".", "micro", "peers"],
 }
 

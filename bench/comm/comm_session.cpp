@@ -221,6 +221,8 @@ int run_world(const CommJob& job, bool quiet, RunHosts* hosts, report::Report& r
   try {
     result = launch_world(job, channels, quiet, hosts);
     if (result.failure) exit_code = failure_exit_code(result.failure->error);
+  } catch (const Interrupted&) {
+    result.interrupted = true;
   } catch (const Error& failed) {  // a world that cannot be started fails among the others
     result.failure.emplace().error = {failed.kind(), failed.what()};
     exit_code = failed.exit_code();

@@ -141,14 +141,16 @@ std::optional<launch::RankEnvironment> place_in_world(const Options& options,
 
 // Makes runs with hosts where the options, or the launcher that started this process, want that.
 // All processes of a launcher come here: that of rank 0 supervises the others, which are agents.
-int run_on_hosts(Options options, const std::vector<std::string>& arguments,
+int run_on_hosts(const ParsedCommand& command, const std::vector<std::string>& arguments,
                  const launch::GetVariable& get) {
+  Options options = command.options;
   const auto place = place_in_world(options, get);
   options.local_rank.reset();                // it is no part of the configuration
   if (place) fit_to_world(options, *place);  // all refuse, so that none waits for rank 0
   if (place && place->rank > 0) {
     return joined_agent_main(*place, options.interface, arguments, wait_limit_s(options.timeout_s));
   }
+  for (const std::string& note : command.notes) say("{}\n", note);
   auto hosts = make_hosts(options, most_processes(options), place, arguments);
   return Session(std::move(options), arguments, std::move(hosts)).run();
 }
@@ -203,8 +205,7 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
       check_run_list(command.options);
       check_axes(command.options);
       check_saving(command.options);
-      for (const std::string& note : command.notes) say("{}\n", note);
-      return run_on_hosts(command.options, arguments, get_variable);
+      return run_on_hosts(command, arguments, get_variable);
   }
   return 1;
 }

@@ -80,7 +80,7 @@ class AgentHosts final : public RunHosts {
   void prepare(const HostJob& job) override;
   launch::SuperviseResult run(const HostJob& job, launch::RankChannels& channels,
                               const launch::SuperviseOptions& supervise) override;
-  int count() const override { return static_cast<int>(leaders_.size()); }
+  int count() const override { return static_cast<int>(computers_.size()); }
   bool oversubscribes(const HostJob& job) const override;
   report::MachineSnapshot snapshot() override;
   bool has_reference() override;
@@ -88,33 +88,38 @@ class AgentHosts final : public RunHosts {
 
  private:
   using Variables = std::map<std::string, std::string>;
+  using CoreSet = std::pair<std::string, std::set<int>>;  // of a machine, by its mark
 
   void connect(const std::set<std::size_t>& wanted);
   void close(const AgentEnd& end);
   void find_leaders();
+  void greet(const std::set<std::size_t>& new_ones);
   const HostView& view(std::size_t agent) const { return views_.at(agent); }
   std::size_t leader_of(std::size_t agent) const;
   RankHosts hosts_of(const std::vector<HostPlace>& places) const;
   std::vector<HostPlace> places_of(const HostJob& job) const;
   std::set<int> cores_of_machine(const std::string& mark) const;
+  CoreSet cores_for(std::size_t agent, std::size_t devices) const;
   std::vector<AgentRun> orders(const HostJob& job, const std::vector<HostPlace>& places,
                                const RankHosts& joined) const;
-  HostInputs give_inputs(std::size_t agent);
+  void ask_inputs(std::size_t agent);
+  HostInputs take_inputs(std::size_t agent);
   template <typename Word>
   std::optional<Word> await(HostLink& link);
   Variables meeting(const HostJob& job, std::size_t processes, bool one_host);
   bool is_told_to_end() const;
 
   std::unique_ptr<AgentSource> source_;
-  const std::vector<HostSlots>& hosts_;  // [agent]
-  std::vector<HostLink> links_;          // [agent]
-  std::vector<HostView> views_;          // [agent], of the first connection
-  std::vector<std::size_t> leaders_;     // of each host its first agent
-  std::vector<std::string> decoded_;     // [agent] where its host has the data set; for leaders
-  std::string settings_;                 // of share_inputs(); empty: not yet
-  std::size_t started_ = 0;              // so many agents were started last
-  bool engine_used_ = false;             // by them
-  bool has_reference_ = false;
+  const std::vector<HostSlots>& hosts_;   // [agent]
+  std::vector<HostLink> links_;           // [agent]
+  std::vector<HostView> views_;           // [agent], of the first connection
+  std::vector<std::size_t> leaders_;      // of each host its first agent
+  std::vector<std::size_t> computers_;    // those of the job for which prepare() was called last
+  std::vector<std::string> decoded_;      // [agent] where its host has the data set; for leaders
+  std::string settings_;                  // of share_inputs(); empty: not yet
+  std::size_t started_ = 0;               // so many agents were started last
+  bool engine_used_ = false;              // by them
+  std::set<std::size_t> have_reference_;  // of the leaders
 };
 
 AgentHosts::AgentHosts(std::unique_ptr<AgentSource> source)
@@ -123,6 +128,7 @@ AgentHosts::AgentHosts(std::unique_ptr<AgentSource> source)
   for (const HostLink& link : links_) views_.push_back(*link.view());
   decoded_.resize(links_.size());
   find_leaders();
+  computers_ = leaders_;
 }
 
 AgentHosts::~AgentHosts() { close({}); }
@@ -149,6 +155,7 @@ void AgentHosts::close(const AgentEnd& end) {
 }
 
 void AgentHosts::find_leaders() {
+  leaders_.clear();
   for (std::size_t agent = 0; agent < views_.size(); ++agent) {
     if (leader_of(agent) == agent) leaders_.push_back(agent);
   }
@@ -184,6 +191,13 @@ std::set<int> AgentHosts::cores_of_machine(const std::string& mark) const {
     if (seen.mark == mark) cores.insert(seen.cores.begin(), seen.cores.end());
   }
   return cores;
+}
+
+// Devices of one process are on the cores of its host, whatever the launcher bound it to.
+AgentHosts::CoreSet AgentHosts::cores_for(std::size_t agent, std::size_t devices) const {
+  const HostView& host = view(agent);
+  if (devices > host.cores.size()) return {host.mark, cores_of_machine(host.mark)};
+  return {host.mark, {host.cores.begin(), host.cores.end()}};
 }
 
 RankHosts AgentHosts::hosts_of(const std::vector<HostPlace>& places) const {
@@ -242,20 +256,21 @@ std::vector<HostPlace> AgentHosts::places_of(const HostJob& job) const {
     return place_ranks(hosts_, processes - job.servers, job.servers);
   }
   std::vector<HostPlace> places;
-  for (const std::size_t leader : leaders_) places.push_back({leader, 0});
+  for (const std::size_t leader : computers_) places.push_back({leader, 0});
   return places;
 }
 
 bool AgentHosts::oversubscribes(const HostJob& job) const {
   const std::vector<HostPlace> places = places_of(job);
-  std::map<std::string, std::size_t> threads;  // by mark
+  std::map<CoreSet, std::size_t> threads;
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const std::size_t devices = job.devices.at(job.is_reference ? 0 : rank).size();
-    threads[view(places[rank].host).mark] +=
+    threads[cores_for(places[rank].host, devices)] +=
         devices * static_cast<std::size_t>(job.threads_per_device);
   }
-  return std::ranges::any_of(threads, [this](const auto& machine) {
-    return machine.second > cores_of_machine(machine.first).size();
+  return std::ranges::any_of(threads, [](const auto& on_set) {
+    const auto& [cores, count] = on_set;
+    return count > cores.second.size();
   });
 }
 
@@ -276,9 +291,12 @@ std::optional<Word> AgentHosts::await(HostLink& link) {
 }
 
 // Has one agent find what the runs read. Agents of one host have the data set once.
-HostInputs AgentHosts::give_inputs(std::size_t agent) {
+void AgentHosts::ask_inputs(std::size_t agent) {
   const std::size_t leader = leader_of(agent);
   links_[agent].send(AgentInputs{settings_, leader == agent ? "" : decoded_[leader]});
+}
+
+HostInputs AgentHosts::take_inputs(std::size_t agent) {
   const auto inputs = await<HostInputs>(links_[agent]);
   if (!inputs) throw Interrupted();
   throw_refusal(links_[agent], inputs->error, inputs->exit_code);
@@ -288,9 +306,15 @@ HostInputs AgentHosts::give_inputs(std::size_t agent) {
 
 data::DatasetInfo AgentHosts::share_inputs(const Options& options) {
   settings_ = to_json(options).dump();
-  const HostInputs first = give_inputs(0);
+  for (const std::size_t leader : leaders_) ask_inputs(leader);
+  std::map<std::size_t, HostInputs> all;
+  for (const std::size_t leader : leaders_) all[leader] = take_inputs(leader);
+  for (std::size_t agent = 0; agent < links_.size(); ++agent) {
+    if (!all.contains(agent)) ask_inputs(agent);
+  }
+  const HostInputs first = all.at(0);
   for (std::size_t agent = 1; agent < links_.size(); ++agent) {
-    const HostInputs inputs = give_inputs(agent);
+    const HostInputs inputs = all.contains(agent) ? all.at(agent) : take_inputs(agent);
     for (const auto& [what, hash] : inputs.contents) {
       const std::string& expected = first.contents.at(what);
       if (hash == expected) continue;
@@ -305,10 +329,9 @@ data::DatasetInfo AgentHosts::share_inputs(const Options& options) {
 
 bool AgentHosts::has_reference() {
   for (HostLink& link : links_) link.look(steady_s());
-  for (const std::size_t leader : leaders_) {
-    has_reference_ = has_reference_ && links_[leader].lost().empty();
-  }
-  return has_reference_;
+  return std::ranges::all_of(computers_, [this](std::size_t leader) {
+    return have_reference_.contains(leader) && links_[leader].lost().empty();
+  });
 }
 
 report::MachineSnapshot AgentHosts::snapshot() {
@@ -337,19 +360,32 @@ void AgentHosts::prepare(const HostJob& job) {
   std::set<std::size_t> wanted;
   for (const HostPlace& place : places_of(job)) wanted.insert(place.host);
   for (const HostPlace& place : places_of(job)) wanted.insert(leader_of(place.host));
-  std::vector<std::size_t> new_ones;
+  std::set<std::size_t> new_ones;
   for (const std::size_t agent : wanted) {
-    if (!links_[agent].lost().empty()) new_ones.push_back(agent);
+    if (!links_[agent].lost().empty()) new_ones.insert(agent);
   }
-  if (new_ones.empty()) return;
-  has_reference_ = false;
-  connect(wanted);
-  if (source_->has_engine()) {  // which has started all of these
-    const auto all = first_agents(*wanted.rbegin() + 1);
-    new_ones.assign(all.begin(), all.end());
+  if (!new_ones.empty()) {
+    connect(wanted);
+    if (source_->has_engine()) new_ones = first_agents(*wanted.rbegin() + 1);  // all were started
+    greet(new_ones);
   }
+  if (job.is_reference) return;
+  std::set<std::size_t> leaders;
+  for (const HostPlace& place : places_of(job)) leaders.insert(leader_of(place.host));
+  computers_.assign(leaders.begin(), leaders.end());
+}
+
+// A launcher may have put them elsewhere than before.
+void AgentHosts::greet(const std::set<std::size_t>& new_ones) {
   for (const std::size_t agent : new_ones) {
-    if (!settings_.empty()) give_inputs(agent);
+    views_[agent] = *links_[agent].view();
+    have_reference_.erase(agent);
+  }
+  find_leaders();
+  for (const std::size_t agent : new_ones) {
+    if (settings_.empty()) continue;
+    ask_inputs(agent);
+    take_inputs(agent);
   }
 }
 
@@ -358,27 +394,33 @@ std::vector<AgentRun> AgentHosts::orders(const HostJob& job, const std::vector<H
                                          const RankHosts& joined) const {
   std::vector<AgentRun> all(hosts_.size());
   std::map<std::string, int> on_machine;  // devices so far, by mark
+  std::map<CoreSet, int> on_cores;
+  std::vector<CoreSet> sets(hosts_.size());
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const HostView& host = view(places[rank].host);
     AgentRun& order = all[places[rank].host];
     AgentRun::Process process;
     process.number = job.is_reference ? 0 : static_cast<int>(rank);
     process.devices = job.devices.at(static_cast<std::size_t>(process.number));
-    int& count = on_machine[host.mark];
-    for (std::size_t i = 0; i < process.devices.size(); ++i) process.places.push_back(count++);
+    const CoreSet cores = cores_for(places[rank].host, process.devices.size());
+    sets[places[rank].host] = cores;
+    if (cores.second.size() != host.cores.size()) {
+      order.cores.assign(cores.second.begin(), cores.second.end());
+    }
+    for (std::size_t i = 0; i < process.devices.size(); ++i) {
+      process.places.push_back(on_cores[cores]++);
+      process.gpu_places.push_back(on_machine[host.mark]++);
+    }
     process.variables["RANK"] = std::to_string(process.number);
     process.variables["LOCAL_RANK"] =
         std::to_string(job.is_reference ? 0 : joined.index_on_host(process.number));
     if (joined.are_several() && !job.is_reference) {
       process.variables["DDPBENCH_RANK_HOST"] = joined.name(process.number);
     }
-    const std::set<int> cores = cores_of_machine(host.mark);
-    // Devices of one process are on the cores of its host, whatever the launcher bound it to.
-    if (process.devices.size() > host.cores.size()) order.cores.assign(cores.begin(), cores.end());
     order.processes.push_back(std::move(process));
   }
   for (std::size_t agent = 0; agent < all.size(); ++agent) {
-    all[agent].machine_devices = on_machine[view(agent).mark];
+    all[agent].devices_here = on_cores[sets[agent]];
   }
   return all;
 }
@@ -443,8 +485,8 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   launch::SuperviseOptions watch = supervise;
   watch.interrupted = [&] {
     const bool is_lost =
-        source_->has_engine() && std::ranges::any_of(places, [&](const auto& place) {
-          return !links_[place.host].lost().empty();
+        source_->has_engine() && std::ranges::any_of(links_, [](const HostLink& link) {
+          return link.view() != nullptr && !link.lost().empty();
         });
     return (supervise.interrupted() || is_told_to_end()) && !is_lost;
   };
@@ -453,7 +495,12 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
     const std::string& note = hosts.note(result.failure->rank);
     if (!note.empty()) result.failure->error.message += "; " + note;
   }
-  if (job.is_reference) has_reference_ = !result.failure && !result.interrupted;
+  if (job.is_reference) {
+    have_reference_.clear();
+    if (!result.failure && !result.interrupted) {
+      have_reference_.insert(computers_.begin(), computers_.end());
+    }
+  }
   if (!job.is_reference && is_engine_of_launcher(job.backend)) engine_used_ = true;
   return result;
 }

@@ -61,9 +61,9 @@ class SocketStream final : public AgentStream {
         rest.remove_prefix(static_cast<std::size_t>(count));
       } else if (errno == EAGAIN) {
         pollfd ready{output_.get(), POLLOUT, 0};
-        if (::poll(&ready, 1, kLongestWriteMs) == 0) output_.reset();
+        if (::poll(&ready, 1, kLongestWriteMs) == 0) give_up();
       } else if (errno != EINTR) {
-        output_.reset();
+        give_up();
       }
     }
   }
@@ -85,6 +85,11 @@ class SocketStream final : public AgentStream {
   }
 
  private:
+  void give_up() {
+    output_.reset();
+    input_.finish();
+  }
+
   FileDescriptor output_;
   launch::LineReader input_;
   bool told_ = false;
@@ -162,7 +167,7 @@ void HostLink::hear_view(HostView view) {
         words_, printable(std::string(trimmed(view.version, kBlanks))),
         trimmed(version_text(), kBlanks)));
   }
-  if (!view.note.empty()) say_error("[{}] {}\n", host_, printable(view.note));
+  if (!view.note.empty()) say_error("[{}] {}\n", view.name, printable(view.note));
   view_ = std::move(view);
 }
 

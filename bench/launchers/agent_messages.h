@@ -55,15 +55,16 @@ struct AgentStore {
 // Starts processes of one run, each with these variables beside the agent's own.
 struct AgentRun {
   struct Process {
-    int number = 0;            // among those of the run: its rank
-    std::vector<int> devices;  // of the plan
-    std::vector<int> places;   // of these devices among the run's on this machine
+    int number = 0;               // among those of the run: its rank
+    std::vector<int> devices;     // of the plan
+    std::vector<int> places;      // of these devices among the run's on the same cores
+    std::vector<int> gpu_places;  // the same among those on this machine
     std::map<std::string, std::string> variables;
   };
-  std::string kind, job;    // as launch_job() takes them, the job as JSON
-  std::string plan;         // the JSON pointer of the job's DevicePlan
-  int machine_devices = 0;  // that the run has on this machine, those of other agents, too
-  std::vector<int> cores;   // of this machine that the run may use; empty: those of this process
+  std::string kind, job;   // as launch_job() takes them, the job as JSON
+  std::string plan;        // the JSON pointer of the job's DevicePlan
+  int devices_here = 0;    // that the run has on these cores, those of other agents, too
+  std::vector<int> cores;  // of this machine that the run may use; empty: those of this process
   launch::ChannelLayout layout;
   std::map<std::string, std::string> variables;  // of all processes
   std::vector<Process> processes;

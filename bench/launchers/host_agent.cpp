@@ -50,6 +50,7 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr double kHeartbeatEvery_s = 1;
+constexpr int kLookAtWriteMs = 1000;
 constexpr double kRecordsEvery_s = 0.25;    // while ranks run
 constexpr std::size_t kInheritedFiles = 7;  // by a rank: standard ones, job, channels, data
 // Ports tried from MASTER_PORT on: other jobs may have the first.
@@ -170,7 +171,7 @@ class HostAgent {
         rest.remove_prefix(static_cast<std::size_t>(written));
       } else if (errno == EAGAIN) {
         pollfd ready{output_.get(), POLLOUT, 0};
-        ::poll(&ready, 1, -1);
+        if (::poll(&ready, 1, kLookAtWriteMs) == 0 && is_cut_off()) return;
       } else if (errno == EPIPE || errno == ECONNRESET) {
         return;
       } else if (errno != EINTR) {
@@ -230,7 +231,8 @@ class HostAgent {
       std::string decoded;  // an image folder's is a file
       if (!order.decoded.empty()) {
         dataset_ = SharedMemory::open_sealed(order.decoded);
-      } else if (FileDescriptor images = source->open_decoded([](auto&&...) {})) {
+      } else if (FileDescriptor images =
+                     source->open_decoded([this](auto&&...) { look_while_decoding(); })) {
         dataset_ = SharedMemory::adopt(images.release());
       } else {
         dataset_ = SharedMemory::create("ddpbench-dataset", source->info().decoded_bytes(), true);
@@ -252,6 +254,14 @@ class HostAgent {
       }
       return inputs;
     }));
+  }
+
+  // Who waits for the images may be gone.
+  void look_while_decoding() {
+    pollfd input{input_.fd(), POLLRDHUP, 0};
+    ::poll(&input, 1, 0);
+    if (interrupt_requested() || (input.revents & (POLLRDHUP | POLLHUP)) != 0) throw Interrupted();
+    if (steady_s() - said_s_ >= kHeartbeatEvery_s) say_alive();
   }
 
   void obey(const AgentStore& order) {
@@ -324,9 +334,8 @@ class HostAgent {
       reference_.reset();
       reference_ = ReferenceWeights::create(order.extent);
       say_word(ReferencePlace{reference_->handle()});
-    } else if (!order.reference_handle.empty() && reference_handle_ != order.reference_handle) {
+    } else if (!order.reference_handle.empty()) {
       reference_ = ReferenceWeights::open(order.reference_handle);
-      reference_handle_ = order.reference_handle;
     }
     ensure(reference_.has_value(), "the reference was computed by an agent that is gone");
     return reference_->fd();
@@ -337,17 +346,16 @@ class HostAgent {
     CpuTopology topology = devices_.cpu;
     if (!order.cores.empty()) topology.cores = order.cores;
     const auto cores =
-        place_cpu_devices(topology, order.machine_devices, plan.at("threads_per_device"))
-            .device_cores;
+        place_cpu_devices(topology, order.devices_here, plan.at("threads_per_device")).device_cores;
     for (const AgentRun::Process& process : order.processes) {
       for (std::size_t i = 0; i < process.devices.size(); ++i) {
         const auto device = static_cast<std::size_t>(process.devices[i]);
-        const auto place = static_cast<std::size_t>(process.places.at(i));
         nlohmann::json& own = plan.at("cores").at(device);
-        if (!own.empty()) own = cores.at(place);
+        if (!own.empty()) own = cores.at(static_cast<std::size_t>(process.places.at(i)));
         if (plan.at("gpus").size() <= device) continue;
         const std::vector<CudaDeviceInfo>& gpus = devices_.cuda.devices;
-        plan["gpus"][device] = gpus.at(place % gpus.size()).ordinal;
+        const auto gpu = static_cast<std::size_t>(process.gpu_places.at(i));
+        plan["gpus"][device] = gpus.at(gpu % gpus.size()).ordinal;
       }
     }
   }
@@ -406,7 +414,6 @@ class HostAgent {
   std::string model_path_;
   SharedMemory dataset_;
   std::optional<ReferenceWeights> reference_;
-  std::string reference_handle_;  // of one that another agent of this host has; empty: our own
   std::unique_ptr<comm::TcpStoreServer> store_;
   // The rest belongs to the last run.
   MemoryKills kills_before_;
@@ -438,13 +445,14 @@ int run_agent(FileDescriptor socket, LaunchedPlace place) {
 }  // namespace
 
 std::string common_arguments(const std::vector<std::string>& arguments) {
-  constexpr std::array<std::string_view, 3> kOwn = {"--local-rank", "--local_rank", "--interface"};
+  constexpr std::array<std::string_view, 3> kOfProcess = {"--local-rank", "--local_rank",
+                                                          "--interface"};
   std::string line;
   bool skips = false;
   for (const std::string& word : std::span(arguments).subspan(1)) {
     const bool is_value = std::exchange(skips, false);
     const std::size_t equals = word.find('=');
-    const bool is_own = std::ranges::count(kOwn, word.substr(0, equals)) > 0;
+    const bool is_own = std::ranges::count(kOfProcess, word.substr(0, equals)) > 0;
     skips = is_own && equals == std::string::npos;
     if (!is_value && !is_own) line += (line.empty() ? "" : " ") + shell_quoted(word);
   }

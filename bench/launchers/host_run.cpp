@@ -110,7 +110,7 @@ void HostRun::hear(HostLink& link, const AgentWord& word) {
       }
     } else if (const auto* const line = std::get_if<RankLine>(&word)) {
       if (!is_of_it(line->rank)) continue;
-      say_error("[{}, rank {}] {}\n", link.host(), rank, printable(line->text));
+      say_error("[{}, rank {}] {}\n", state.host, rank, printable(line->text));
     } else if (const auto* const end = std::get_if<RankEnd>(&word)) {
       if (!is_of_it(end->rank)) continue;
       state.exit = end->exit;

@@ -93,7 +93,7 @@ class Arrivals {
     }
     for (HostLink& link : links_) {
       link.look(steady_s());
-      if (link.view() != nullptr && !link.lost().empty()) throw CommError(link.lost());
+      if (!link.host().empty() && !link.lost().empty()) throw CommError(link.lost());
     }
     for (HostLink& guest : guests_) {
       guest.look(steady_s());
@@ -110,13 +110,12 @@ class Arrivals {
     const HostView& view = *guest.view();
     const auto rank = static_cast<std::size_t>(view.rank);
     if (view.world_size != static_cast<int>(count)) {
-      refuse(fmt::format("WORLD_SIZE is {} on rank {} but {} on rank 0", view.world_size,
-                                    rank, count));
+      refuse(fmt::format("WORLD_SIZE is {} on rank {} but {} on rank 0", view.world_size, rank,
+                         count));
     }
     if (view.arguments != arguments_) {
-      throw ConfigError(
-          fmt::format("the ranks have different command lines: `{}` on rank {} but "
-                      "`{}` on rank 0",
+      refuse(
+          fmt::format("the ranks have different command lines: `{}` on rank {} but `{}` on rank 0",
                       printable(view.arguments), rank, printable(arguments_)));
     }
     if (rank >= count || links_[rank].view() != nullptr) {

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "bench/host/host_network.h"
 #include "bench/launchers/agent_source.h"
+#include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
 #include "parallel/strategies.h"
 
@@ -113,10 +114,14 @@ LauncherChoice choose_launcher(const Options& options) {
 
 namespace {
 
-// Agents of several hosts reach this one there; else on the loopback interface.
+// Agents of several hosts reach this one there; else on the loopback interface. Slurm's nodes know
+// each other by their names.
 std::string address_for_agents(const Options& options, const LauncherChoice& choice) {
   if (!options.interface.empty()) return find_interface(options.interface).address;
-  if (choice.hosts.empty()) return "127.0.0.1";
+  if (choice.hosts.empty()) {
+    const auto nodes = launch::environment_variable("SLURM_JOB_NUM_NODES").value_or("1");
+    return nodes == "1" ? "127.0.0.1" : host_name();
+  }
   return address_towards(host_address_of(choice.hosts.front()), wait_limit_s(options.timeout_s));
 }
 
@@ -139,7 +144,10 @@ std::unique_ptr<AgentSource> agents_of(const Options& options, int most, Launche
                       .greeting = greeting,
                       .limit_s = wait_limit_s(options.timeout_s),
                       .port = port};
-  if (options.all_gpus && !choice.hosts.empty()) start.most = count_slots(choice.hosts);
+  if (options.all_gpus) {
+    start.most = choice.hosts.empty() ? device_count(find_devices(options.device), options.device)
+                                      : count_slots(choice.hosts);
+  }
   return agents_of_launcher({choice.launcher, std::move(choice.hosts), options.launcher_arguments,
                              interface_for_mpirun(options)},
                             std::move(start));
@@ -157,7 +165,6 @@ std::vector<const Options*> entries_of(const Options& options) {
 int most_processes(const Options& options) {
   int most = 1;
   for (const RunCell& cell : plan_matrix(options)) {
-    if (strategy_traits(cell.strategy).one_process) continue;
     most = std::max(most, cell.world_size + cell.servers);
   }
   return most;
@@ -167,11 +174,13 @@ std::unique_ptr<RunHosts> make_hosts(const Options& options, int most,
                                      const std::optional<launch::RankEnvironment>& environment,
                                      const std::vector<std::string>& arguments) {
   if (environment && environment->world_size > 1) {
+    catch_interrupts();
     return hosts_of_agents(agents_beside(*environment, options.interface, arguments,
                                          {options.device, ""}, wait_limit_s(options.timeout_s)));
   }
   LauncherChoice choice = choose_launcher(options);
   if (choice.launcher == kLocal) return nullptr;
+  catch_interrupts();
   return hosts_of_agents(agents_of(options, most, std::move(choice)));
 }
 

@@ -253,19 +253,6 @@ const Options& entry_options(const Options& options, const RunCell& cell) {
   return options.runs.empty() ? options : options.runs.at(cell.entry);
 }
 
-Options cell_options(const Options& options, const RunCell& cell) {
-  Options single = entry_options(options, cell);
-  for (const SweepAxis& axis : sweep_axes()) axis.give(cell, single);
-  (cell.is_strong() ? single.batch_sizes : single.global_batch_sizes).clear();
-  if (cell.sync_every == 0) single.sync_every.clear();
-  if (cell.servers == 0) single.server_counts = {1};  // not heeded, but an option's value
-  single.all_gpus = false;
-  single.repetitions = 1;
-  single.until_ci.reset();
-  single.resume_path.clear();
-  return single;
-}
-
 std::vector<std::size_t> entries_without_runs(const Options& options,
                                               const std::vector<RunCell>& cells) {
   std::vector<std::size_t> entries;

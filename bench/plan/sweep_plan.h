@@ -80,9 +80,6 @@ std::vector<RunCell> plan_matrix(const Options& options);
 // The options of the cell's run: those of its entry in Options::runs, or `options` without entries.
 const Options& entry_options(const Options& options, const RunCell& cell);
 
-// The same without the other runs: options whose matrix is this run alone, once.
-Options cell_options(const Options& options, const RunCell& cell);
-
 // Throws ConfigError for a value of an axis that refuses to be given where no strategy uses it.
 void check_axes(const Options& options);
 

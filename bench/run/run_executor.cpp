@@ -183,6 +183,9 @@ report::Run RunExecutor::run(const RunCell& cell) {
   report::Run run;
   try {
     run = run_job(job);
+  } catch (const Interrupted&) {
+    run = planned_run(job);
+    run.status = report::Status::interrupted;
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     run = planned_run(job);
@@ -221,6 +224,7 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
     if (needs_reference(job) && rehearsed_references_.insert(reference_key(job)).second) {
       jobs.insert(jobs.begin(), reference_job(job));
     }
+    if (hosts_ != nullptr) hosts_->prepare(host_job(job));
     for (const TrainingJob& one : jobs) {
       if (hosts_ != nullptr) hosts_->prepare(host_job(one));
       launch::RankChannels channels = channels_for(one);
@@ -235,6 +239,8 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
     expected = steady_s() - begin_s - job.rehearsed_steps * known->second;
     expected += expected_s(job, known->second * turns(job, host_));
     if (jobs.size() > 1) expected += job.options.verify_steps * job.cell.world_size * known->second;
+  } catch (const Interrupted&) {
+    return std::nullopt;
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     note_failure(job.title, failure.exit_code, failure.message);

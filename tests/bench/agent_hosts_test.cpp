@@ -210,8 +210,9 @@ TEST_F(AgentHostsTest, TellsRanksTheirPlaces) {
   const AgentRun::Process& last = agents[2].run.processes.at(0);
   EXPECT_EQ(last.number, 2);
   EXPECT_THAT(last.devices, ElementsAre(2));
-  EXPECT_THAT(last.places, ElementsAre(1)) << "the second of two devices on a";
-  EXPECT_EQ(agents[2].run.machine_devices, 2);
+  EXPECT_THAT(last.places, ElementsAre(0)) << "the first on its own core";
+  EXPECT_THAT(last.gpu_places, ElementsAre(1)) << "the second of two devices on a";
+  EXPECT_EQ(agents[2].run.devices_here, 1);
   EXPECT_THAT(agents[2].run.cores, IsEmpty()) << "those that it is bound to";
   EXPECT_EQ(last.variables.at("RANK"), "2");
   EXPECT_EQ(last.variables.at("LOCAL_RANK"), "1");

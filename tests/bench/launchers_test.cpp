@@ -146,16 +146,16 @@ TEST(CommonArguments, AreWhatALauncherGivesAllProcesses) {
 
 TEST(AgentMessages, AreReadAsTheyWereWritten) {
   AgentRun run{.job = "{}",
-               .machine_devices = 3,
+               .devices_here = 3,
                .layout = {.ranks = 6, .step_capacity = 9},
                .variables = {{"A", "1 'quoted'\nline"}}};
-  run.processes = {{2, {2}, {0}, {{"RANK", "2"}}}, {5, {5, 6}, {1, 2}, {}}};
+  run.processes = {{2, {2}, {0}, {0}, {{"RANK", "2"}}}, {5, {5, 6}, {1, 2}, {1, 2}, {}}};
   run.reference = "key";
   run.extent.steps = 7;
   const std::string line = order_line(run);
   EXPECT_EQ(line.find('\n'), line.size() - 1) << "one line";
   const auto read = std::get<AgentRun>(*read_order(line));
-  EXPECT_EQ(read.machine_devices, 3);
+  EXPECT_EQ(read.devices_here, 3);
   EXPECT_EQ(read.layout, run.layout);
   EXPECT_EQ(read.variables, run.variables);
   ASSERT_EQ(read.processes.size(), 2u);

@@ -96,7 +96,7 @@ TEST_F(MpirunLauncher, MakesTheSameMatrix) {
   expect_trace();
   expect_matrix(program.report(), {"single", "ddp", "ddp", "ps", "ps"});
   EXPECT_EQ(program.report()["config"]["launcher"], "mpirun");
-  EXPECT_EQ(program.report()["environment"]["launcher"], "mpirun");
+  EXPECT_TRUE(program.report()["environment"]["launcher"].is_null()) << "nothing started it";
   expect_nothing_left();
 }
 

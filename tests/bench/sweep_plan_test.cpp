@@ -49,23 +49,6 @@ TEST(Matrix, BucketSizesMultiplyDdpAlone) {
                           "ddp on 2 devices, first bucket 1 MiB", "ps on 2 devices and 1 server"));
 }
 
-// Each cell alone is the same run.
-TEST(Matrix, OfACellsOptionsIsThatCellAlone) {
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"--strategy=single,dp,ddp,ps", "--gpus=1,2", "--batch-size=8,16",
-                                 "--bucket-cap-mb=1,25", "--overlap=on,off", "--servers=1,2",
-                                 "--ps-update=server,worker", "--all-reduce=ring,direct"},
-        std::vector<std::string>{"--strategy=single,ddp", "--gpus=2,4", "--global-batch-size=64",
-                                 "--cuda-graph=on,off", "--repetitions=3", "--until-ci=2%"}}) {
-    const Options options = options_of(arguments);
-    for (const RunCell& cell : plan_matrix(options)) {
-      const Options alone = cell_options(options, cell);
-      EXPECT_THAT(plan_matrix(alone), ElementsAre(cell)) << run_title(cell, options);
-      EXPECT_THAT(plan_matrix(options_from_json(to_json(alone))), ElementsAre(cell));
-    }
-  }
-}
-
 TEST(Matrix, OneDeviceHasNoBuckets) {
   EXPECT_THAT(titles({"--strategy=ddp", "--gpus=1,2", "--bucket-cap-mb=1,4", "--overlap=on"}),
               ElementsAre("ddp on 1 device", "ddp on 2 devices, bucket cap 1 MiB",
