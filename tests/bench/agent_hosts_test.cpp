@@ -202,7 +202,7 @@ TEST_F(AgentHostsTest, RefusesBackendsAndNumbersThatDoNotFitTheAgents) {
 }
 
 TEST_F(AgentHostsTest, TellsRanksTheirPlaces) {
-  add("a", {0, 1});
+  add("a", {0});
   add("b", {0});
   add("a", {1});
   const auto hosts = connected();
