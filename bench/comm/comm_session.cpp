@@ -243,7 +243,8 @@ report::Status collect_comm(const CommJob& job, const launch::RankChannels& chan
   all.unmeasured = "no timed iteration was finished";
   if (result.failure && !result.interrupted) {
     error = failure_info(*result.failure);
-    if (error->rank && error->host.empty()) error->host = host_name();
+    const std::string& host = result.failure->host;  // empty: this one
+    if (error->rank) error->host = host.empty() ? host_name() : host;
     all.unmeasured += ": " + error->message;
   }
   report.memory_bandwidth.insert(report.memory_bandwidth.end(), all.bandwidth.begin(),

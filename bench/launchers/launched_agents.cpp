@@ -30,9 +30,9 @@ namespace {
 
 constexpr const char* kMpirun = "mpirun";
 constexpr const char* kOwnProgram = "/proc/self/exe";
-// For a launcher to end after its processes, then after SIGTERM. mpirun of Open MPI 4.1 is known to
-// lock up in its own end.
-constexpr double kEnd_s = 3, kForce_s = 1;
+// For a launcher to end after its processes, then after SIGTERM, in which it ends its daemons.
+// mpirun of Open MPI 4.1 is known to lock up in its own end.
+constexpr double kEnd_s = 3, kForce_s = 5;
 
 // The agents that have come, until each has said its rank.
 class Arrivals {
