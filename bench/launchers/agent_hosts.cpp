@@ -36,21 +36,6 @@ namespace {
 // How long agents may take to end. One that takes longer ends later, with its connection.
 constexpr double kClose_s = 2;
 
-// Throws what a host says, with its name, where it says that it cannot.
-void throw_refusal(const HostLink& link, const std::string& error, int exit_code) {
-  if (error.empty()) return;
-  const std::string message = fmt::format("{}: {}", link.words(), error);
-  if (exit_code == UnavailableError("").exit_code()) throw UnavailableError(message);
-  if (exit_code == CommError("").exit_code()) throw CommError(message);
-  throw ConfigError(message);
-}
-
-// Whether the launcher's own library moves the data, in a world that it has made.
-bool is_engine_of_launcher(const std::string& backend) {
-  const CommBackend* const row = find_comm_backend(backend);
-  return row != nullptr && !row->launcher.empty();
-}
-
 RankHosts::Member member_of(const HostView& seen) {
   return {seen.name, seen.mark, seen.environment.tcp_congestion_control};
 }

@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "bench/host/build_info.h"
 #include "bench/host/terminal.h"
@@ -191,6 +192,14 @@ std::optional<AgentWord> HostLink::next() {
 void HostLink::give_up(const std::string& why) {
   lost_ = why;
   stream_.reset();
+}
+
+void throw_refusal(const HostLink& link, const std::string& error, int exit_code) {
+  if (error.empty()) return;
+  const std::string message = fmt::format("{}: {}", link.words(), error);
+  if (exit_code == UnavailableError("").exit_code()) throw UnavailableError(message);
+  if (exit_code == CommError("").exit_code()) throw CommError(message);
+  throw ConfigError(message);
 }
 
 }  // namespace ddpbench::bench

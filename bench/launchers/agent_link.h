@@ -110,4 +110,7 @@ class HostLink {
   std::optional<double> clock_ahead_s_;
 };
 
+// Throws what a host says, with its name, where it says that it cannot. Empty `error`: it can.
+void throw_refusal(const HostLink& link, const std::string& error, int exit_code);
+
 }  // namespace ddpbench::bench

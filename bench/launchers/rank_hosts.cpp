@@ -131,4 +131,9 @@ CudaProbe gpus_of_world(const std::vector<std::pair<int, CudaProbe>>& visible) {
   return world;
 }
 
+bool is_engine_of_launcher(const std::string& backend) {
+  const CommBackend* const row = find_comm_backend(backend);
+  return row != nullptr && !row->launcher.empty();
+}
+
 }  // namespace ddpbench::bench

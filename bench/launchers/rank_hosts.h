@@ -64,4 +64,7 @@ std::string backend_over_hosts(const std::string& wanted, const std::string& dev
 // process all GPUs of its host, one, or some; UUIDs tell which are the same.
 CudaProbe gpus_of_world(const std::vector<std::pair<int, CudaProbe>>& visible);
 
+// Whether the launcher's own library moves the data, in a world that it has made.
+bool is_engine_of_launcher(const std::string& backend);
+
 }  // namespace ddpbench::bench
