@@ -171,7 +171,8 @@ class OverMpi(faults_test.Faults):
                 report = made.report()
                 self.assertEqual(report["status"], "interrupted", report["error"])
                 self.assertGreater(report["runs"][0]["step"]["count"], 0)
-                self.expect_nothing_left(made)
+                # A daemon of an mpirun that locked up and was killed ends when it misses it.
+                self.assertEqual(made.left(within_s=30), [])
 
         job.at_once(self, [WAYS[0], WAYS[3]], trial)
 
