@@ -97,7 +97,7 @@ class AgentHosts final : public RunHosts {
   std::unique_ptr<AgentSource> source_;
   const std::vector<HostSlots>& hosts_;   // [agent]
   std::vector<HostLink> links_;           // [agent]
-  std::vector<HostView> views_;           // [agent], of the first connection
+  std::vector<HostView> views_;           // [agent], of the last connection
   std::vector<std::size_t> leaders_;      // of each host its first agent
   std::vector<std::size_t> computers_;    // those of the job for which prepare() was called last
   std::vector<std::string> decoded_;      // [agent] where its host has the data set; for leaders
@@ -342,9 +342,9 @@ void AgentHosts::prepare(const HostJob& job) {
     started_ = 0;
     engine_used_ = false;
   }
+  const std::vector<HostPlace> places = places_of(job);
   std::set<std::size_t> wanted;
-  for (const HostPlace& place : places_of(job)) wanted.insert(place.host);
-  for (const HostPlace& place : places_of(job)) wanted.insert(leader_of(place.host));
+  for (const HostPlace& place : places) wanted.insert({place.host, leader_of(place.host)});
   std::set<std::size_t> new_ones;
   for (const std::size_t agent : wanted) {
     if (!links_[agent].lost().empty()) new_ones.insert(agent);
@@ -356,7 +356,7 @@ void AgentHosts::prepare(const HostJob& job) {
   }
   if (job.is_reference) return;
   std::set<std::size_t> leaders;
-  for (const HostPlace& place : places_of(job)) leaders.insert(leader_of(place.host));
+  for (const HostPlace& place : places) leaders.insert(leader_of(place.host));
   computers_.assign(leaders.begin(), leaders.end());
 }
 

@@ -102,7 +102,7 @@ struct HostView {
   CudaProbe gpus;
   report::Environment environment;
   std::string note;  // for people; empty: none
-  // Of one that a launcher started: its place, and its command line without the program's name.
+  // Where a launcher started the agent, its place, and its command line without what is its own.
   int rank = 0, world_size = 1;
   std::string arguments;
 };

@@ -423,10 +423,6 @@ class HostAgent {
   double said_s_ = steady_s();
 };
 
-}  // namespace
-
-namespace {
-
 int run_agent(FileDescriptor input, FileDescriptor output, std::optional<LaunchedPlace> place) {
   try {
     return HostAgent(std::move(input), std::move(output), std::move(place)).run();

@@ -169,7 +169,7 @@ class AgentsBeside final : public AgentSource {
   int port() const override { return listener_.port(); }
 
   void connect(std::vector<HostLink>& links, const std::set<std::size_t>& wanted) override {
-    if (connected_) {  // nobody starts them anew
+    if (connected_) {  // this program cannot start them anew
       for (const std::size_t rank : wanted) {
         if (!links[rank].lost().empty()) throw CommError(links[rank].lost());
       }

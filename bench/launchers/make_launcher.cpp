@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "bench/host/host_network.h"
 #include "bench/launchers/agent_source.h"
+#include "bench/launchers/rank_hosts.h"
 #include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
 #include "parallel/strategies.h"
@@ -203,7 +204,7 @@ void fit_to_world(Options& options, const launch::RankEnvironment& environment) 
   const std::size_t runs =
       plan_matrix(options).size() * static_cast<std::size_t>(options.repetitions);
   const bool has_engine = std::ranges::any_of(entries_of(options), [](const Options* entry) {
-    return entry->backend == "mpi" || entry->backend == "shm+mpi";
+    return is_engine_of_launcher(entry->backend);
   });
   if (!has_engine || (runs == 1 && !options.until_ci)) return;
   throw ConfigError(fmt::format(
