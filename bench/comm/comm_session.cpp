@@ -267,7 +267,7 @@ report::Status collect_comm(const CommJob& job, const launch::RankChannels& chan
 
 int run_comm(Options options, std::vector<std::string> arguments, RunHosts* hosts) {
   HostDevices host = find_devices(options.device);
-  if (hosts != nullptr) hosts->find_devices(host);
+  if (hosts != nullptr) hosts->find_devices(host, 0);
   host.available_bytes = memory_limit(read_host_limits()).bytes;
   const std::string device_note = resolve_comm(options, host, hosts);
   const std::vector<CommJob> worlds = make_comm_jobs(options, host, hosts);

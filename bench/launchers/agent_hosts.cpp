@@ -56,7 +56,7 @@ class AgentHosts final : public RunHosts {
   AgentHosts(const AgentHosts&) = delete;
   AgentHosts& operator=(const AgentHosts&) = delete;
 
-  void find_devices(HostDevices& devices) const override;
+  void find_devices(HostDevices& devices, int servers_on_cpu) const override;
   int slots() const override { return count_slots(hosts_); }
   void describe(report::Environment& environment) const override;
   std::string backend(const std::string& wanted, const std::string& device, int workers,
@@ -153,7 +153,7 @@ std::size_t AgentHosts::leader_of(std::size_t agent) const {
 }
 
 // As the ranks of a world with a rank in each slot see them.
-void AgentHosts::find_devices(HostDevices& devices) const {
+void AgentHosts::find_devices(HostDevices& devices, int servers_on_cpu) const {
   std::vector<std::pair<int, CudaProbe>> visible;
   std::map<std::string, int> on_host;  // slots so far, by mark
   for (std::size_t agent = 0; agent < hosts_.size(); ++agent) {
@@ -165,7 +165,7 @@ void AgentHosts::find_devices(HostDevices& devices) const {
   for (const std::size_t leader : leaders_) all_cores += cores_of_machine(view(leader).mark).size();
   devices.cpu.cores.resize(all_cores);
   std::iota(devices.cpu.cores.begin(), devices.cpu.cores.end(), 0);
-  devices.cuda = gpus_of_world(visible);
+  devices.cuda = gpus_of_world(visible, servers_on_cpu);
   devices.launcher = source_->launcher();
 }
 
@@ -198,6 +198,7 @@ int AgentHosts::hosts_of(int ranks) const {
 // The first agent has rank 0, whose environment is that of the report.
 void AgentHosts::describe(report::Environment& environment) const {
   environment = view(0).environment;
+  for (const HostView& seen : views_) add_unknown_gpus(environment, seen.environment.gpus);
   if (!source_->starts_anew()) environment.launcher = source_->launcher();
   const RankHosts hosts = hosts_of(place_ranks(hosts_, slots(), 0));
   if (!hosts.are_several() && source_->has_engine()) return;

@@ -111,7 +111,9 @@ std::string backend_over_hosts(const std::string& wanted, const std::string& dev
                   hosts.count(), hosts.list(), engine, why));
 }
 
-CudaProbe gpus_of_world(const std::vector<std::pair<int, CudaProbe>>& visible) {
+CudaProbe gpus_of_world(std::vector<std::pair<int, CudaProbe>> visible, int servers_on_cpu) {
+  if (std::ssize(visible) > servers_on_cpu)
+    visible.resize(visible.size() - static_cast<std::size_t>(servers_on_cpu));
   CudaProbe world;
   for (std::size_t rank = 0; rank < visible.size(); ++rank) {
     const CudaProbe& probe = visible[rank].second;
@@ -129,6 +131,14 @@ CudaProbe gpus_of_world(const std::vector<std::pair<int, CudaProbe>>& visible) {
     world.devices.back().ordinal = static_cast<int>(world.devices.size()) - 1;
   }
   return world;
+}
+
+void add_unknown_gpus(report::Environment& environment, const std::vector<report::GpuInfo>& gpus) {
+  std::vector<report::GpuInfo>& known = environment.gpus;
+  for (const report::GpuInfo& gpu : gpus) {
+    const bool is_known = std::ranges::count(known, gpu.uuid, &report::GpuInfo::uuid) > 0;
+    if (!is_known) known.push_back(gpu);
+  }
 }
 
 bool is_engine_of_launcher(const std::string& backend) {

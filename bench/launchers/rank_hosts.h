@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/runtime/cuda_device.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::bench {
 
@@ -61,8 +62,12 @@ std::string backend_over_hosts(const std::string& wanted, const std::string& dev
 // the ranks when some share a GPU. When a rank sees no GPU, there are none, and the reason says
 // which. `visible`: [rank] its number on its host and the GPUs that it sees; it takes the one of
 // that number, modulo their count, as PyTorch's programs do under torchrun. Launchers show a
-// process all GPUs of its host, one, or some; UUIDs tell which are the same.
-CudaProbe gpus_of_world(const std::vector<std::pair<int, CudaProbe>>& visible);
+// process all GPUs of its host, one, or some; UUIDs tell which are the same. The last
+// `servers_on_cpu` ranks need none.
+CudaProbe gpus_of_world(std::vector<std::pair<int, CudaProbe>> visible, int servers_on_cpu);
+
+// Launchers may show each process a GPU of its own; a report lists those of all.
+void add_unknown_gpus(report::Environment& environment, const std::vector<report::GpuInfo>& gpus);
 
 // Whether the launcher's own library moves the data, in a world that it has made.
 bool is_engine_of_launcher(const std::string& backend);

@@ -128,8 +128,9 @@ class RunHosts {
  public:
   virtual ~RunHosts() = default;
 
-  // Puts the devices of the hosts in place of this machine's.
-  virtual void find_devices(HostDevices& devices) const = 0;
+  // Puts the devices of the hosts in place of this machine's: GPUs if all ranks but the last
+  // `servers_on_cpu` have one.
+  virtual void find_devices(HostDevices& devices, int servers_on_cpu) const = 0;
   // How many ranks the hosts have room for: what --gpus=all stands for.
   virtual int slots() const = 0;
   // Puts what is known of the hosts in place of this machine's.

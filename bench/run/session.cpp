@@ -25,10 +25,17 @@
 namespace ddpbench::bench {
 namespace {
 
+// The servers that each run has on the CPU.
+int servers_on_cpu(const Options& options) {
+  if (options.server_device != "cpu") return 0;
+  const std::vector<RunCell> cells = plan_matrix(options);
+  return std::ranges::min_element(cells, {}, &RunCell::servers)->servers;
+}
+
 // The devices of the machine, or of `hosts`.
-HostDevices devices_for(const std::string& device, const RunHosts* hosts) {
-  HostDevices devices = find_devices(device);
-  if (hosts != nullptr) hosts->find_devices(devices);
+HostDevices devices_for(const Options& options, const RunHosts* hosts) {
+  HostDevices devices = find_devices(options.device);
+  if (hosts != nullptr) hosts->find_devices(devices, servers_on_cpu(options));
   return devices;
 }
 
@@ -59,7 +66,7 @@ Session::Session(Options options, std::vector<std::string> arguments,
                  std::unique_ptr<RunHosts> hosts)
     : options_(std::move(options)),
       hosts_(std::move(hosts)),
-      host_(devices_for(options_.device, hosts_.get())) {
+      host_(devices_for(options_, hosts_.get())) {
   resolve_options();
   std::optional<report::Report> earlier;
   if (!options_.resume_path.empty()) {

@@ -147,7 +147,7 @@ TEST_F(AgentHostsTest, CountsTheCoresOfAMachineOnceAndThoseOfBoundProcessesToget
   add("b", {0});
   const auto hosts = connected();
   HostDevices devices;
-  hosts->find_devices(devices);
+  hosts->find_devices(devices, 0);
   EXPECT_EQ(devices.cpu.cores.size(), 4U);
   EXPECT_EQ(devices.launcher, "mpirun");
   EXPECT_EQ(hosts->slots(), 3);

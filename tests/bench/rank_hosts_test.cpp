@@ -93,7 +93,7 @@ std::pair<int, CudaProbe> sees(int number, const std::vector<std::string>& uuids
 
 std::vector<std::string> world_of(const std::vector<std::pair<int, CudaProbe>>& visible) {
   std::vector<std::string> uuids;
-  for (const CudaDeviceInfo& gpu : gpus_of_world(visible).devices) {
+  for (const CudaDeviceInfo& gpu : gpus_of_world(visible, 0).devices) {
     EXPECT_EQ(gpu.ordinal, std::ssize(uuids));
     uuids.push_back(gpu.uuid);
   }
@@ -122,9 +122,10 @@ TEST(GpusOfWorld, AreFoundToBeOneByTheirUuids) {
 TEST(GpusOfWorld, AreNoneWhereARankSeesNone) {
   std::pair<int, CudaProbe> blind;
   blind.second.reason = "no driver";
-  const CudaProbe world = gpus_of_world({sees(0, {"a"}), blind});
+  const CudaProbe world = gpus_of_world({sees(0, {"a"}), blind}, 0);
   EXPECT_TRUE(world.devices.empty());
   EXPECT_EQ(world.reason, "rank 1: no driver");
+  EXPECT_EQ(gpus_of_world({sees(0, {"a"}), blind}, 1).devices.size(), 1u) << "a server on the CPU";
 }
 
 }  // namespace
