@@ -29,12 +29,10 @@
 #include "bench/options/option_source.h"
 #include "bench/run/launch_run.h"
 #include "parallel/comm_backends.h"
+#include "parallel/launch/grace_times.h"
 
 namespace ddpbench::bench {
 namespace {
-
-// How long agents may take to end. One that takes longer ends later, with its connection.
-constexpr double kClose_s = 2;
 
 RankHosts::Member member_of(const HostView& seen) {
   return {seen.name, seen.mark, seen.environment.tcp_congestion_control};
@@ -130,7 +128,7 @@ void AgentHosts::connect(const std::set<std::size_t>& wanted) {
 
 void AgentHosts::close(const AgentEnd& end) {
   for (HostLink& link : links_) link.close(end);
-  const double limit_s = steady_s() + kClose_s;
+  const double limit_s = steady_s() + launch::kMoment_s;  // a later one ends with its link
   while (!std::ranges::all_of(links_, &HostLink::has_closed) && steady_s() < limit_s) {
     std::vector<pollfd> watched;
     for (const HostLink& link : links_) link.watch(watched);

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "bench/host/build_info.h"
 #include "bench/host/terminal.h"
+#include "parallel/launch/grace_times.h"
 #include "parallel/launch/guilty_rank.h"
 #include "parallel/launch/piped_process.h"
 
@@ -22,7 +23,7 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr std::size_t kKeptErrors = 5;
-constexpr int kLongestWriteMs = 10000;  // to a host that takes nothing
+constexpr int kLongestWriteMs = static_cast<int>(launch::kSilence_s * 1e3);
 
 class CommandStream final : public AgentStream {
  public:

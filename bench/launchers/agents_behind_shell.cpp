@@ -13,13 +13,11 @@
 #include "base/error.h"
 #include "bench/host/terminal.h"
 #include "bench/launchers/agent_source.h"
+#include "parallel/launch/grace_times.h"
 #include "parallel/launch/piped_process.h"
 
 namespace ddpbench::bench {
 namespace {
-
-// A host must answer within this time. ssh itself gives up sooner where no host is at the address.
-constexpr double kConnect_s = 60;
 
 class ShellAgents final : public AgentSource {
  public:
@@ -41,7 +39,7 @@ class ShellAgents final : public AgentSource {
     for (const std::size_t host : wanted) {
       if (!links[host].lost().empty()) links[host] = link_to(hosts_[host].name);
     }
-    const double limit_s = steady_s() + kConnect_s;
+    const double limit_s = steady_s() + launch::kFirstWords_s;
     const auto waits = [&](std::size_t host) {
       return links[host].lost().empty() && links[host].view() == nullptr;
     };
@@ -54,7 +52,7 @@ class ShellAgents final : public AgentSource {
         if (!waits(host) || steady_s() < limit_s) continue;
         links[host].give_up(fmt::format("{}: it cannot be used: `{} {}` said nothing for {:.3g} s",
                                         links[host].words(), shell_, links[host].host(),
-                                        kConnect_s));
+                                        launch::kFirstWords_s));
       }
     }
     if (interrupt_requested()) throw Interrupted();

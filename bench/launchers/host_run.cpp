@@ -13,14 +13,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bench/host/terminal.h"
+#include "parallel/launch/grace_times.h"
 
 namespace ddpbench::bench {
-namespace {
-
-// An agent says something every second. A host that is silent for less may be busy.
-constexpr double kLeastSilence_s = 10;
-
-}  // namespace
 
 // A process of a HostRun.
 class HostChild final : public launch::Child {
@@ -32,9 +27,8 @@ class HostChild final : public launch::Child {
   void watch(std::vector<pollfd>& all) const override { state().link->watch(all); }
   // Waiting for its end, gives its host up when that takes too long.
   const std::optional<launch::ChildExit>& reap(bool block) override {
-    constexpr double kLongestEnd_s = 5;  // after SIGKILL: the round trip to the host
     run_.look();
-    for (const double until_s = steady_s() + kLongestEnd_s; block && alive(); run_.look()) {
+    for (const double until_s = steady_s() + launch::kLetEnd_s; block && alive(); run_.look()) {
       std::vector<pollfd> watched;
       watch(watched);
       ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
@@ -125,7 +119,7 @@ void HostRun::hear(HostLink& link, const AgentWord& word) {
 
 void HostRun::miss_silent_hosts(double now_s) {
   if (timeout_s_ <= 0) return;
-  const double limit_s = std::max(timeout_s_, kLeastSilence_s);
+  const double limit_s = std::max(timeout_s_, launch::kSilence_s);
   for (HostLink* const link : links_) {
     if (!link->lost().empty() || now_s - link->heard_s() < limit_s) continue;
     link->give_up(fmt::format("{}: nothing was heard of it for {:.3g} s (--timeout)", link->words(),

@@ -22,6 +22,7 @@
 #include "bench/launchers/agent_source.h"
 #include "bench/launchers/meeting.h"
 #include "parallel/launch/child_process.h"
+#include "parallel/launch/grace_times.h"
 #include "parallel/launch/open_files.h"
 #include "parallel/launch/piped_process.h"
 
@@ -30,10 +31,6 @@ namespace {
 
 constexpr const char* kMpirun = "mpirun";
 constexpr const char* kOwnProgram = "/proc/self/exe";
-// For a launcher to end after its processes, then after SIGTERM, in which it ends its daemons.
-// mpirun of Open MPI 4.1 is known to lock up in its own end.
-constexpr double kEnd_s = 3, kForce_s = 5;
-
 // The agents that have come, until each has said its rank.
 class Arrivals {
  public:
@@ -199,8 +196,7 @@ class AgentsBeside final : public AgentSource {
 // mpirun of Open MPI waits for hosts that it cannot reach until TCP gives them up, and so do its
 // daemons there. What the user has set stays.
 std::map<std::string, std::string> patience_variables(double limit_s) {
-  constexpr int kWithoutTimeout_s = 60;
-  const int idle_s = limit_s > 0 ? static_cast<int>(std::ceil(limit_s)) : kWithoutTimeout_s;
+  const int idle_s = static_cast<int>(std::ceil(limit_s > 0 ? limit_s : launch::kFirstWords_s));
   std::map<std::string, std::string> variables = {
       {"OMPI_MCA_oob_tcp_keepalive_time", std::to_string(idle_s)},
       {"OMPI_MCA_oob_tcp_keepalive_intvl", "1"},
@@ -286,11 +282,13 @@ class AgentsOfLauncher final : public AgentSource {
                                                   : fmt::format("exit code {}", exit->code)));
   }
 
+  // mpirun of Open MPI 4.1 is known to lock up in its own end. SIGTERM lets it end its daemons.
   void end() {
     if (!process_) return;
-    for (const auto& [signal, wait_s] : {std::pair(0, kEnd_s), std::pair(SIGTERM, kForce_s)}) {
+    for (const int signal : {0, SIGTERM}) {
       if (process_->alive() && signal != 0) process_->signal(signal);
-      for (const double until_s = steady_s() + wait_s; process_->alive() && steady_s() < until_s;) {
+      const double until_s = steady_s() + launch::kLetEnd_s;
+      while (process_->alive() && steady_s() < until_s) {
         pollfd watched{process_->watch_fd(), POLLIN, 0};
         ::poll(&watched, 1, kLookAtAgentsMs);
         process_->reap();

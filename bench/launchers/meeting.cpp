@@ -21,6 +21,7 @@
 #include "bench/host/host_network.h"
 #include "bench/host/terminal.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
+#include "parallel/launch/grace_times.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -30,10 +31,6 @@ constexpr int kPortsTried = 16;
 // The first look for rank 0's file, later ones grow to the second value.
 constexpr auto kFirstLook = std::chrono::milliseconds(2),
                kLongestLook = std::chrono::milliseconds(50);
-// The answer of a listener that a secret file names: it is on this host.
-constexpr double kConnectTime_s = 2;
-// Of an agent that was told where its supervisor listens.
-constexpr double kToldTime_s = 60;
 
 comm::TcpStoreOptions options_of(const launch::RankEnvironment& environment, double limit_s) {
   comm::TcpStoreOptions options;
@@ -105,7 +102,7 @@ FileDescriptor meet_by_file(const launch::RankEnvironment& environment,
       options.port = key->port;
       options.tries = 1;
       options.secret = key->secret;
-      if (comm::store_owner(options, key->port, std::min(kConnectTime_s, options.timeout_s))) {
+      if (comm::store_owner(options, key->port, std::min(launch::kMoment_s, options.timeout_s))) {
         return comm::open_store_stream(options);
       }
     }
@@ -195,8 +192,10 @@ FileDescriptor meet_supervisor(const std::string& words, const std::string& secr
   const std::size_t blank = words.find(' ');
   const auto port = number_in<int>(words.substr(0, blank));
   ensure(port && blank != std::string::npos, "'{}' is no place of a supervisor", words);
-  return comm::open_store_stream(
-      {.host = words.substr(blank + 1), .port = *port, .secret = secret, .timeout_s = kToldTime_s});
+  return comm::open_store_stream({.host = words.substr(blank + 1),
+                                  .port = *port,
+                                  .secret = secret,
+                                  .timeout_s = launch::kFirstWords_s});
 }
 
 }  // namespace ddpbench::bench

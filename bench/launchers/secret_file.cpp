@@ -24,6 +24,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
+#include "parallel/launch/grace_times.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -31,9 +32,6 @@ namespace {
 constexpr std::string_view kSecretPrefix = "job-";  // of all our files in the folder
 constexpr mode_t kOwnFolder = 0700, kOwnFile = 0600, kOthers = 0077;
 constexpr std::size_t kMostBytes = 4096;
-// Other ranks 0 hold the folder's lock for some microseconds; one that is stopped there does not
-// hold us up for ever.
-constexpr double kFolderTime_s = 5;
 
 [[noreturn]] void refuse(const std::string& why) {
   throw ConfigError(fmt::format(
@@ -120,7 +118,7 @@ FileDescriptor open_own(const FileDescriptor& folder, const std::string& name) {
 void lock_folder(const FileDescriptor& folder) {
   const SteadyClock::time_point begin = SteadyClock::now();
   while (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (seconds_since(begin) > kFolderTime_s) {
+    if (seconds_since(begin) > launch::kLetEnd_s) {
       refuse("another process of yours holds the folder of secrets; is it stopped?");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -13,6 +13,7 @@
 #include "datasets/loader.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
+#include "parallel/launch/grace_times.h"
 #include "parallel/strategies.h"
 #include "parallel/training_state.h"
 
@@ -102,13 +103,12 @@ void RankTrainer::make_devices() {
        .joining = [this] { writer_.state(launch::RankState::setup); },
        .address = inputs_.address});
   // The waits for peers have the same limit and know more of the peers, so they report first. Both
-  // report before the supervisor, which waits a second longer.
-  constexpr double kAfterPeers_s = 0.5;
+  // report before the supervisor, which waits longer.
   const bool alone = devices_.world == nullptr && devices_.local.empty();
   wait_ = std::make_shared<DeviceWait>(DeviceWaitOptions{
       .rank = inputs_.rank,
       .device = devices_.devices[0]->name(),
-      .limit_s = wait_limit_s(job_.options.timeout_s) + (alone ? 0 : kAfterPeers_s)});
+      .limit_s = wait_limit_s(job_.options.timeout_s) + (alone ? 0 : launch::kLetOthersSpeak_s)});
 }
 
 void RankTrainer::make_recorder() {

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/text.h"
+#include "parallel/launch/grace_times.h"
 
 namespace ddpbench::launch {
 
@@ -31,8 +32,6 @@ namespace {
 
 // The longest honest line is a report, or a message with the settings of a run.
 constexpr std::size_t kLongestLine = 64 * kMiB;
-// Until a program is executed. Its file system may hang.
-constexpr int kExecuteMs = 10000;
 
 struct Ends {
   FileDescriptor own, child;
@@ -94,7 +93,7 @@ PipedProcess::PipedProcess(const Spec& spec) {
   input_ = std::move(input.own);
   output_ = LineReader(std::move(output.own));
   errors_ = LineReader(std::move(errors.own));
-  process_->confirm(kExecuteMs);
+  process_->confirm(static_cast<int>(kSilence_s * 1e3));
 }
 
 bool PipedProcess::write(std::string_view text) {

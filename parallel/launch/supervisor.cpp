@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "parallel/comm/store/store.h"
+#include "parallel/launch/grace_times.h"
 #include "parallel/launch/guilty_rank.h"
 #include "parallel/launch/open_files.h"
 
@@ -25,12 +26,8 @@ namespace {
 // The ranks need its core: 20 looks a second of some 10 us are 0.02 % of one.
 constexpr int kLookMs = 50;
 constexpr double kProgressEvery_s = 0.1;
-// How long a failure may be a consequence of one that is not yet visible: a peer's own deadline is
-// about to pass, or an interruption reached a rank before it reached us.
-constexpr double kSettle_s = 0.5;
-constexpr int kSettleLooks = 6;  // and at least so many looks, in case we are not scheduled
-// Ranks have the same limit for their waits and know what they wait for, so they may speak first.
-constexpr double kLetRanksSpeak_s = 1;
+// kLetOthersSpeak_s is at least so many looks, in case we are not scheduled.
+constexpr int kSettleLooks = 6;
 
 // What `ps` shows: the file behind /proc/self/exe instead of that name.
 std::string shown_name(const std::string& executable) {
@@ -178,7 +175,7 @@ class Supervision {
     if (!any_failed()) return judge_idleness();
     if (looks_since_failure_++ == 0) failed_s_ = clock_.looked_s();
     const bool settled =
-        clock_.looked_s() - failed_s_ >= kSettle_s && looks_since_failure_ > kSettleLooks;
+        clock_.looked_s() - failed_s_ >= kLetOthersSpeak_s && looks_since_failure_ > kSettleLooks;
     if (auto cause = find_cause(views_)) {
       if (may_be_interruption(*cause) && !settled) return std::nullopt;
       return cause;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "parallel/launch/child_process.h"
+#include "parallel/launch/grace_times.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
 
@@ -22,15 +23,12 @@ namespace ddpbench::launch {
 // can be blamed. No system call reports them, but who reads the clock often sees a gap.
 class PauseLog {
  public:
-  // A longer time between two looks is a pause (as DeadlineClock::kSuspended).
-  static constexpr double kSuspended_s = 2;
-
   explicit PauseLog(double now_s) : looked_s_(now_s) {}
 
   // To be called several times a second. Returns how long the process was stopped since the last.
   double look(double now_s) {
     const double since_s = now_s - looked_s_;
-    const bool suspended = since_s > kSuspended_s;
+    const bool suspended = since_s > kMoment_s;  // as DeadlineClock::kSuspended
     looked_s_ = now_s;
     return suspended ? since_s : 0;
   }
