@@ -70,7 +70,9 @@ class Predict final : public Subcommand {
     if (price_) options.price_per_h = price_per_h(*price_);
     if (paths_.size() > 1) throw ConfigError("predict: several reports; give one");
     if (comm_ && link_) throw ConfigError("predict: --comm and --link exclude each other");
-    output_.check("predict", paths_);
+    std::vector<std::string> inputs = paths_;
+    if (comm_) inputs.push_back(*comm_);
+    output_.check("predict", inputs);
     const Report measured = report::read_report(paths_.front());
     set_cost(options);
     const auto rows = report::predict(measured, paths_.front(), options);

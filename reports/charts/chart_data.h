@@ -203,7 +203,7 @@ struct AccuracyPoint {
   // Training until then, as AccuracyChart::axis measures it. Repetitions may have different numbers
   // of epochs (--until-accuracy); `count` says of how many the point is.
   Spread trained;
-  Spread test_accuracy;                   // 1 is all
+  Spread test_accuracy;                   // 1 is all; of_miou: the mean intersection over union
   std::optional<Spread> train_loss = {};  // of the epoch
   bool oversubscribed = false;
 };
@@ -218,7 +218,9 @@ struct AccuracyChart : Chart {
   CourseAxis axis = CourseAxis::seconds;
   std::vector<AccuracyPoint> points;  // by series, then epochs
   std::vector<CoursePoint> losses;    // by series, then steps; none where reports tell none
-  std::vector<double> targets;        // of --until-accuracy, each once, ascending
+  bool of_miou = false;  // all runs tell it, so it is drawn in place of the accuracy of pixels
+  const char* metric() const { return of_miou ? "mIoU" : "accuracy"; }
+  std::vector<double> targets;  // of --until-accuracy or --until-miou, each once, ascending
   // Where the axis of the accuracy begins, below all points and targets. It ends at 1.
   double shown_from = 0;
 };

@@ -92,6 +92,14 @@ std::string unfit_accuracy(const Run& run) {
   return "";
 }
 
+bool tells_miou(const RunGroup& group) {
+  return std::ranges::all_of(group.runs, [](const Run* run) {
+    return std::ranges::all_of(run->epochs, [](const EpochRow& epoch) {
+      return epoch.test_miou.has_value() && *epoch.test_miou <= 1;
+    });
+  });
+}
+
 // How far a run's file of --resume-training had come.
 ResumedFrom resumed_from(const Run& run) { return run.resumed.value_or(ResumedFrom{}); }
 
@@ -100,7 +108,7 @@ struct EpochValues {
   std::vector<double> trained, test_accuracy, train_loss;
 };
 
-std::vector<EpochValues> epochs_of(const RunGroup& group, CourseAxis axis) {
+std::vector<EpochValues> epochs_of(const RunGroup& group, CourseAxis axis, bool of_miou) {
   std::vector<EpochValues> epochs;
   for (const Run* run : group.runs) {
     // How long the steps before took is not recorded.
@@ -115,7 +123,7 @@ std::vector<EpochValues> epochs_of(const RunGroup& group, CourseAxis axis) {
                               static_cast<double>(run->global_batch_size));
       }
       epochs[e].trained.push_back(trained);
-      epochs[e].test_accuracy.push_back(*epoch.test_accuracy.value);
+      epochs[e].test_accuracy.push_back(of_miou ? *epoch.test_miou : *epoch.test_accuracy.value);
       if (plausible(epoch.train_loss)) epochs[e].train_loss.push_back(epoch.train_loss);
     }
   }
@@ -149,7 +157,7 @@ void add_line(const RunGroup& group, const ChartSeries& of_setting, AccuracyChar
   const auto variant = std::ranges::count(chart.series, of_setting.style, &ChartSeries::style);
   chart.series.push_back({group.name, of_setting.style, static_cast<std::size_t>(variant)});
   int epochs = resumed_from(*group.runs.front()).epoch;
-  for (const EpochValues& epoch : epochs_of(group, chart.axis)) {
+  for (const EpochValues& epoch : epochs_of(group, chart.axis, chart.of_miou)) {
     AccuracyPoint point{series, ++epochs, spread(epoch.trained), spread(epoch.test_accuracy)};
     if (!epoch.train_loss.empty()) point.train_loss = spread(epoch.train_loss);
     point.oversubscribed = group.oversubscribed;
@@ -162,7 +170,7 @@ void add_targets(const ChartRuns& runs, AccuracyChart& chart) {
   std::vector<double>& targets = chart.targets;
   for (const RunGroup& group : runs.groups) {
     for (const Run* run : group.runs) {
-      if (run->until_accuracy && !run->until_accuracy->is_of_miou())
+      if (run->until_accuracy && run->until_accuracy->is_of_miou() == chart.of_miou)
         targets.push_back(std::min(run->until_accuracy->target, 1.0));
     }
   }
@@ -206,8 +214,8 @@ void note_points(AccuracyChart& chart) {
         "repetitions took different numbers of epochs: the last points are of those that went on");
   }
   if (chart.shown_from > 0) {
-    notes.push_back(
-        fmt::format("the axis of the accuracy begins at {}", accuracy_words(chart.shown_from)));
+    notes.push_back(fmt::format("the axis of the {} begins at {}", chart.metric(),
+                                accuracy_words(chart.shown_from)));
   }
 }
 
@@ -231,6 +239,7 @@ AccuracyChart accuracy_chart(std::span<const Report> reports, CourseAxis axis) {
   limit_groups(runs, kMostSeries);
   return chart_of<AccuracyChart>(runs, [&](AccuracyChart& chart) {
     chart.axis = axis;
+    chart.of_miou = std::ranges::all_of(runs.groups, tells_miou);
     chart.series.clear();
     for (const RunGroup& group : runs.groups) add_line(group, runs.series[group.series], chart);
     add_targets(runs, chart);

@@ -299,13 +299,13 @@ Line epochs_line(const AccuracyChart& chart, std::size_t series, const Unit& uni
 Panel accuracy_panel(const AccuracyChart& chart, const TrainingAxis& training,
                      const Medium& medium) {
   Plot plot(medium, training.second, axis_over(chart.shown_from, 1, kPercent, kTicks),
-            "test accuracy, %");
+            fmt::format("test {}, %", chart.metric()));
   plot.draw_values("training, " + training.first.name);
   for (std::size_t i = 0; i < chart.targets.size(); ++i) {
     const double target = chart.targets[i];
     plot.draw_guide(chart.series.size() + i, {}, "ideal",
                     {{0, target}, {training.second.end, target}},
-                    "--until-accuracy: " + accuracy_words(target));
+                    "until " + accuracy_words(target));
   }
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
     plot.draw(epochs_line(
@@ -313,9 +313,9 @@ Panel accuracy_panel(const AccuracyChart& chart, const TrainingAxis& training,
         [](const AccuracyPoint& point) -> std::optional<Spread> { return point.test_accuracy; },
         [](double value) { return with_unit(value, kPercent); }));
   }
-  return plot.finish({"svg-accuracy", "Test accuracy over training",
-                      "A line for each setting with a point for each epoch; dotted lines are "
-                      "accuracies that end training. " +
+  return plot.finish({"svg-accuracy", fmt::format("Test {} over training", chart.metric()),
+                      "A line for each setting with a point for each epoch; dotted lines end "
+                      "training. " +
                           chart.caption.title});
 }
 

@@ -70,6 +70,8 @@ TEST_F(PredictCommand, WritesAReportThatNoCheckTakesForMeasured) {
               HasSubstr("p.json exists already"));
   EXPECT_THAT(refused({"--gpus=4", "--force", "--json=" + measured_}),
               HasSubstr("r.json: that is one of the reports to read"));
+  EXPECT_THAT(refused({"--gpus=4", "--force", "--comm=" + comm_, "--json=" + comm_}),
+              HasSubstr("comm.json: that is one of the reports to read"));
   for (const auto& sides : {std::pair(file, measured_), std::pair(measured_, file)}) {
     EXPECT_THAT(message_of<ConfigError>([&] {
                   run_subcommand(check_entry(), {sides.first, "--baseline", sides.second});

@@ -113,6 +113,19 @@ TEST(AccuracyChart, BeginsAtZeroWhereANetworkHasLearnedLittle) {
   EXPECT_EQ(accuracy_of({trained({1}, 0.995)}).shown_from, 0.99);
 }
 
+TEST(AccuracyChart, IsOfTheMeanIntersectionOverUnionWhereAllRunsTellIt) {
+  report::Run run = trained({10, 8}, 0.9);
+  run.until_accuracy = AccuracyTarget{0.62, {}, "miou"};
+  EXPECT_THAT(accuracy_of({run}).targets, testing::IsEmpty());
+  run.epochs[0].test_miou = 0.5;
+  EXPECT_FALSE(accuracy_of({run}).of_miou);
+  run.epochs[1].test_miou = 0.625;
+  const AccuracyChart chart = accuracy_of({run});
+  EXPECT_EQ(chart.points.at(1).test_accuracy.median, 0.625);
+  EXPECT_THAT(chart.targets, ElementsAre(0.62));
+  EXPECT_EQ(chart.shown_from, 0.5);
+}
+
 TEST(AccuracyChart, DrawsSettingsAndDevicesAsLinesOfOneColour) {
   std::vector<report::Run> runs = {trained({1}, 0.9), trained({1}, 0.9), trained({1}, 0.9)};
   runs[1].world_size = 4;
