@@ -60,7 +60,7 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
   LoweredNetwork network = lower_network(model, backend, options);
   plan_cast(network, backend);
   if (options.training) {
-    plan_backward(network.plan, backend);
+    plan_backward(network.plan, backend, options.input_gradient);
     plan_gradients(network, options);
   }
   place_values(network.plan);
@@ -199,6 +199,8 @@ float* Graph::output_gradient(std::size_t k) const {
   ensure(plan_.trains(), "a forward-only graph has no output gradient");
   return floats_of(plan_.output_gradients.at(k));
 }
+
+float* Graph::input_gradient() const { return floats_of(plan_.input_gradient); }
 
 std::string Graph::describe() const {
   std::string text;

@@ -67,6 +67,9 @@ class Graph {
   float* output(std::size_t k = 0) const;
   // Where its loss writes its gradient, of the same shape. REQUIRES: training.
   float* output_gradient(std::size_t k = 0) const;
+  // The input's gradient from the last backward, as the input lies, until the next forward.
+  // REQUIRES: GraphOptions::input_gradient.
+  float* input_gradient() const;
   // Computes the gradients of all parameters from those of all outputs, or adds them to the
   // gradient buffer. `ready` may be empty. REQUIRES: a graph for training; a forward pass in
   // training since the last backward, whose gradients overwrote activations; unchanged weights

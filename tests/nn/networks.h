@@ -57,6 +57,7 @@ class TestGraph {
   std::vector<float> forward();  // the logits
   // Forward, then backward of sum(coefficients * logits) with fixed random coefficients.
   void train(bool accumulate = false, const GradientReady& ready = {});
+  const std::vector<float>& coefficients() const { return coefficients_; }
   // The same sum, in double precision.
   double loss();
 

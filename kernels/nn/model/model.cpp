@@ -81,6 +81,25 @@ bool works_in_place(const ModelSpec& model, const LayerSpec& layer) {
          readers_of(model, layer.inputs[0]) == 1;
 }
 
+struct LayerFlops {
+  double forward = 0, backward = 0;
+};
+
+std::vector<LayerFlops> flops_of_layers(const ModelSpec& model) {
+  std::vector<LayerFlops> all;
+  std::vector<bool> trained;  // [layer] its output depends on parameters
+  for (const LayerSpec& layer : model.layers) {
+    const bool needs_grad_input = std::ranges::any_of(layer.inputs, [&](int input) {
+      return input != kNetworkInput && trained[static_cast<std::size_t>(input)];
+    });
+    const ops::OpPlan plan = model.plan_of(layer);
+    trained.push_back(needs_grad_input || (layer.trainable && !plan.parameters.empty()));
+    const double flops = has_weights(layer.type) ? plan.forward_flops / kPlannedSamples : 0;
+    all.push_back({flops, flops * ((needs_grad_input ? 1 : 0) + (layer.trainable ? 1 : 0))});
+  }
+  return all;
+}
+
 }  // namespace
 
 std::uint64_t content_hash(const ModelSpec& model) {
@@ -206,18 +225,21 @@ std::vector<ops::Shape> ModelSpec::inputs_of(const LayerSpec& layer) const {
   return shapes;
 }
 
+std::vector<double> step_flops_of_layers(const ModelSpec& model) {
+  std::vector<double> all;
+  for (const LayerFlops& layer : flops_of_layers(model)) {
+    all.push_back(layer.forward + layer.backward);
+  }
+  return all;
+}
+
 ModelCost cost_of(const ModelSpec& model) {
   ModelCost cost{.parameters = model.parameter_count(), .trained = model.trained_count()};
-  std::vector<bool> trained;  // [layer] its output depends on parameters
+  for (const LayerFlops& layer : flops_of_layers(model)) {
+    cost.forward_flops += layer.forward;
+    cost.backward_flops += layer.backward;
+  }
   for (const LayerSpec& layer : model.layers) {
-    const bool needs_grad_input = std::ranges::any_of(layer.inputs, [&](int input) {
-      return input != kNetworkInput && trained[static_cast<std::size_t>(input)];
-    });
-    const ops::OpPlan plan = model.plan_of(layer);
-    trained.push_back(needs_grad_input || (layer.trainable && !plan.parameters.empty()));
-    const double flops = has_weights(layer.type) ? plan.forward_flops / kPlannedSamples : 0;
-    cost.forward_flops += flops;
-    cost.backward_flops += flops * ((needs_grad_input ? 1 : 0) + (layer.trainable ? 1 : 0));
     if (works_in_place(model, layer)) continue;
     cost.activation_bytes +=
         ops::element_count(layer.output_shape) * static_cast<std::int64_t>(sizeof(float));

@@ -167,5 +167,7 @@ struct ModelCost {
 };
 
 ModelCost cost_of(const ModelSpec& model);
+// [layer] Its part of ModelCost::step_flops().
+std::vector<double> step_flops_of_layers(const ModelSpec& model);
 
 }  // namespace ddpbench::nn

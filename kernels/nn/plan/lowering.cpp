@@ -60,6 +60,7 @@ class Lowering {
     shape.insert(shape.begin(), options.batch);
     plan_.input = add_value(plan_, ops::TensorLayout::plain(std::move(shape)), false);
     versions_[slot(kNetworkInput)] = {plan_.input};
+    trained_[slot(kNetworkInput)] = options.input_gradient;
   }
 
   LoweredNetwork run() {

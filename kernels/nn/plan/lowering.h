@@ -22,7 +22,8 @@ struct GraphOptions {
   // The other parts of the batch, where batch norm couples the samples of all; else null. Outlives
   // the graph.
   ops::BatchParts* parts = nullptr;
-  bool training = true;                     // false: forward only, no gradient memory
+  bool training = true;         // false: forward only, no gradient memory
+  bool input_gradient = false;  // backward computes that of the input, too; needs micro_batch 0
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
   Sharing gradient_sharing = Sharing::process_private;  // mappable: peers read the gradients
   Sharing weight_sharing = Sharing::process_private;    // mappable: ps and broadcast

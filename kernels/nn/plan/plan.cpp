@@ -18,13 +18,14 @@ namespace {
 // tensors that it read. They are summed before the walk reaches a tensor's producer.
 class BackwardPlanner {
  public:
-  BackwardPlanner(Plan& plan, ops::OpBackend& backend)
+  BackwardPlanner(Plan& plan, ops::OpBackend& backend, bool input_gradient)
       : plan_(plan),
         backend_(backend),
         trained_(plan.values.size(), false),
         contributions_(plan.values.size()),
         producers_(plan.values.size(), nullptr),
         recomputed_(plan.values.size(), kNoValue) {
+    trained_[index(plan.input)] = input_gradient;
     for (const PlannedCall& call : plan.forward) {
       producers_[index(call.output)] = &call;
       const bool any_input = std::any_of(call.inputs.begin(), call.inputs.end(),
@@ -42,6 +43,7 @@ class BackwardPlanner {
     for (auto call = plan_.forward.rbegin(); call != plan_.forward.rend(); ++call) {
       if (trained_[index(call->output)]) plan_call(*call);
     }
+    if (trained_[index(plan_.input)]) plan_.input_gradient = summed_gradient(plan_.input, "input");
   }
 
  private:
@@ -49,7 +51,7 @@ class BackwardPlanner {
 
   void plan_call(const PlannedCall& forward) {
     const int more = part_to_add(forward);
-    const int gradient = summed_gradient(forward);
+    const int gradient = summed_gradient(forward.output, forward.name);
     if (forward.passes_gradient) {
       for (const int input : forward.inputs) {
         if (trained_[index(input)]) contributions_[index(input)].push_back(gradient);
@@ -112,25 +114,26 @@ class BackwardPlanner {
     return last;
   }
 
-  int summed_gradient(const PlannedCall& producer) {
-    const std::vector<int>& parts = contributions_[index(producer.output)];
-    ensure(!parts.empty(), "nothing gives a gradient to the output of {}", producer.name);
+  int summed_gradient(int value, const std::string& name) {
+    const std::vector<int>& parts = contributions_[index(value)];
+    ensure(!parts.empty(), "nothing gives a gradient to the output of {}", name);
     int sum = parts[0];
-    for (std::size_t i = 1; i < parts.size(); ++i) sum = add_sum(producer, sum, parts[i]);
+    for (std::size_t i = 1; i < parts.size(); ++i) sum = add_sum(value, name, sum, parts[i]);
     return sum;
   }
 
-  int add_sum(const PlannedCall& producer, int a, int b) {
-    const ops::TensorLayout& layout = producer.op->plan().output;
+  int add_sum(int value, const std::string& name, int a, int b) {
+    const ops::TensorLayout layout = plan_.values[index(value)].layout;
+    const bool micro = plan_.values[index(value)].micro;
     plan_.operations.push_back(backend_.make(ops::AddDesc{.input = layout}));
     ops::Op* op = plan_.operations.back().get();
     ensure(op->plan().inputs[0] == layout && op->plan().inputs[1] == layout &&
                op->plan().output == layout,
            "the backend cannot add gradients of layout {}", layout.tag);
-    const int sum = add_value(plan_, layout, producer.micro);
-    plan_.backward.push_back({.name = producer.name + " gradients summed",
+    const int sum = add_value(plan_, layout, micro);
+    plan_.backward.push_back({.name = name + " gradients summed",
                               .op = op,
-                              .micro = producer.micro,
+                              .micro = micro,
                               .inputs = {a, b},
                               .output = sum});
     return sum;
@@ -192,6 +195,7 @@ class Placement {
     ++time;
     for (const PlannedCall& call : plan.backward) touch_all(call, time++);
     for (const int logits : plan.logits) touch(logits, time, kOutside);
+    touch(plan.input_gradient, time, kOutside);
   }
 
   void run() {
@@ -273,7 +277,9 @@ int add_value(Plan& plan, ops::TensorLayout layout, bool micro) {
   return static_cast<int>(plan.values.size()) - 1;
 }
 
-void plan_backward(Plan& plan, ops::OpBackend& backend) { BackwardPlanner(plan, backend).run(); }
+void plan_backward(Plan& plan, ops::OpBackend& backend, bool input_gradient) {
+  BackwardPlanner(plan, backend, input_gradient).run();
+}
 
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
   std::vector<std::size_t> order(lifetimes.size());

@@ -65,6 +65,7 @@ struct Plan {
   int input = kNoValue;
   std::vector<int> logits;            // of each output, the main one's first
   std::vector<int> output_gradients;  // likewise; empty: forward only
+  int input_gradient = kNoValue;      // where backward computes it
   ops::Op* cast_weights = nullptr;    // the flat parameters' copies; null: nothing reads any
   std::size_t arena_bytes = 0;        // activations and their gradients
   std::size_t workspace_bytes = 0;    // one that all operations share
@@ -86,7 +87,8 @@ int add_value(Plan& plan, ops::TensorLayout layout, bool micro);
 // several calls read are summed in the order in which they are computed; the producer adds the last
 // one itself if it can (OpPlan::adds_grad_outputs). Outputs that their operation can give again
 // (OpPlan::recomputes_output) are not kept: backward makes them anew where it first needs them.
-void plan_backward(Plan& plan, ops::OpBackend& backend);
+// `input_gradient`: also that of the network's input, which no micro-batched call reads.
+void plan_backward(Plan& plan, ops::OpBackend& backend, bool input_gradient = false);
 
 // ---- memory: values that never live at the same time share it, in one arena ----
 
