@@ -97,6 +97,8 @@ void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model,
     context.devices.assign(devices, &place.device);
     context.backends.assign(devices, &place.backend);
     context.world = ranks.size() > 1 ? &peers : nullptr;
+    AbsentPeers alike_peers(0, config.replicas, place.device, summary);
+    if (config.stages > 1 && config.replicas > 1) context.alike = &alike_peers;
     context.group = devices > 1 ? &group : nullptr;
     context.admit = [&](std::size_t i, MemoryNeeds& needs) {
       const int others = static_cast<int>(devices) - 1;
@@ -113,7 +115,10 @@ void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model,
   const auto server_count =
       static_cast<int>(std::ranges::count(ranks, Role::server, &RankPlan::role));
   const int worker_count = static_cast<int>(ranks.size()) - server_count;
-  survey(0, worker_count, workers);
+  // The first replica's ranks, where each has a part of the layers.
+  for (int stage = 0; stage < config.stages; ++stage) {
+    survey(stage, worker_count / config.stages, workers);
+  }
   if (server_count > 0) survey(worker_count, server_count, servers);
 }
 

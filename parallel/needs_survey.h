@@ -30,9 +30,10 @@ struct SurveyPlace {
   ops::OpBackend& backend;
 };
 
-// Calls `told` with the needs of each kind of device: the first device of the first rank, the
-// others of that rank (dp), and a server. REQUIRES: plan_strategy accepts `config`, and the places
-// have nothing allocated; nothing stays allocated there. Throws what setup throws.
+// Calls `told` with the needs of each kind of device: the first device of the first rank (pipeline:
+// of each stage), the others of that rank (dp), and a server. REQUIRES: plan_strategy accepts
+// `config`, and the places have nothing allocated; nothing stays allocated there. Throws what setup
+// throws.
 void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model,
                   const SurveyPlace& workers, const SurveyPlace& servers,
                   const std::function<void(const AlikeDevices&, MemoryNeeds&)>& told);

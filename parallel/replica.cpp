@@ -22,7 +22,7 @@ Replica::Replica(const nn::ModelSpec& model, Device& device, ops::OpBackend& bac
       backend_(backend),
       options_(options),
       loss_workspace_bytes_(find_loss_workspace(model, backend)),
-      predicted_bytes_(model.predictions() == 1
+      predicted_bytes_(!options.has_loss || model.predictions() == 1
                            ? 0
                            : static_cast<std::size_t>(options.batch * model.predictions()) *
                                  sizeof(std::int32_t)),
@@ -34,7 +34,7 @@ Replica::Replica(const nn::ModelSpec& model, Device& device, ops::OpBackend& bac
 std::size_t Replica::find_loss_workspace(const nn::ModelSpec& model,
                                          const ops::OpBackend& backend) const {
   std::size_t most = 0;
-  for (std::size_t k = 0; k < model.output_count(); ++k) {
+  for (std::size_t k = 0; options_.has_loss && k < model.output_count(); ++k) {
     for (const std::int64_t batch : {options_.batch, options_.loss_batch}) {
       if (batch == 0) continue;
       most = std::max(most, backend.loss_workspace_bytes(nn::loss_of(model, k, batch)));
@@ -160,6 +160,7 @@ void Replica::evaluate(const float* images, const std::int32_t* labels, std::int
   ensure(samples <= options_.batch, "evaluation of {} samples in a batch of {}", samples,
          options_.batch);
   graph_.forward(*stream_, images, ops::Mode::evaluation);
+  if (!options_.has_loss) return;
   backend_.loss(*stream_, nn::loss_of(graph_.model(), 0, options_.batch),
                 {.logits = graph_.output(),
                  .labels = labels,

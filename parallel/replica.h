@@ -28,6 +28,7 @@ struct ReplicaOptions : nn::GraphOptions {
   bool scales_loss = false;  // gradients are of so many times the loss (loss_scale())
   ops::OptimizerOptions optimizer = {};
   std::function<void(nn::Graph&)> initialize = {};
+  bool has_loss = true;  // false: its layers give no logits
 };
 
 class Replica {

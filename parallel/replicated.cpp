@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "kernels/ops/tensor_layout.h"
 #include "parallel/gradient_exchange.h"
+#include "parallel/pipeline_stage.h"
 #include "parallel/replica.h"
 #include "parallel/server_shard.h"
 #include "parallel/step_parts.h"
@@ -44,10 +45,16 @@ class Replicated final : public Strategy {
 
   void setup(const StrategyContext& context) override {
     context_ = context;
-    const RankPlan plan = plan_ranks(config_, row_).at(static_cast<std::size_t>(rank()));
+    rank_ = context.world == nullptr ? 0 : context.world->rank();
+    const RankPlan plan = plan_ranks(config_, row_).at(static_cast<std::size_t>(rank_));
     if (plan.role == Role::server) {
-      server_ = std::make_unique<ServerShard>(config_, context_, rank() - config_.replicas);
+      server_ = std::make_unique<ServerShard>(config_, context_, rank_ - config_.replicas);
       return;
+    }
+    if (row_.splits_layers) {
+      stage_ = std::make_unique<PipelineStage>(config_, context, plan);
+      context_.model = &stage_->model();
+      if (config_.stages > 1) context_.world = context.alike;
     }
     slices_ = config_.sync_batch_norm ? std::vector{plan.shards[0]} : plan.shards;
     batch_ = plan.batch / static_cast<std::int64_t>(slices_.size());
@@ -72,7 +79,8 @@ class Replicated final : public Strategy {
     }
     add_passes(inputs, 1, context_.slice_added);
     if (!left_.empty()) copy_state(state, left_[0]);
-    const float scale = config_.faults.gradient_factor(config_.replicas);
+    const int averaged = stage_ ? config_.accumulation_steps : 1;  // passes, too
+    const float scale = config_.faults.gradient_factor(config_.replicas * averaged);
     if (exchange_) {
       exchange_->update(scale, is_stale());
     } else if (!is_stale()) {
@@ -86,7 +94,7 @@ class Replicated final : public Strategy {
     if (exchange_ && !skipped_) exchange_->report(observer);
   }
   void serve() override {
-    ensure(server_ != nullptr, "rank {} is no server", rank());
+    ensure(server_ != nullptr, "rank {} is no server", rank_);
     server_->serve();
   }
   ServedPushes served_pushes() const override { return server_->served(); }
@@ -108,7 +116,12 @@ class Replicated final : public Strategy {
     if (exchange_) exchange_->publish();
     if (shares_state()) broadcast_state(*context_.world, *replica_, kStateRoot);
   }
+  void evaluate(std::size_t i, const StepInput& input, std::int64_t samples) override {
+    if (!stage_) return Strategy::evaluate(i, input, samples);
+    stage_->evaluate(input.images, input.labels, samples);
+  }
   void finish() override {
+    if (stage_) stage_->finish();
     if (exchange_) exchange_->say_goodbye();
   }
   std::vector<StatePart> parts() override {
@@ -121,12 +134,15 @@ class Replicated final : public Strategy {
                        .owner = r,
                        .replica = r,
                        .bytes = state.bytes,
-                       .memory = r == rank() ? state : BufferView{}});
+                       .memory = r == rank_ ? state : BufferView{}});
     }
     return parts;
   }
   void command_servers(Transfer transfer) override {
     if (exchange_) exchange_->command_servers(transfer);
+  }
+  std::vector<nn::ModelSpec> split() const override {
+    return stage_ ? stage_->all_parts() : std::vector<nn::ModelSpec>{};
   }
   std::vector<Replica*> replicas() override {
     return replica_ ? std::vector{replica_.get()} : std::vector<Replica*>{};
@@ -136,24 +152,26 @@ class Replicated final : public Strategy {
   bool shares_state() const {
     return config_.broadcast_buffers && context_.world != nullptr && row_.shares_state();
   }
-  bool is_stale() const { return config_.faults.is_stale(rank(), step_); }
-  int rank() const { return context_.world == nullptr ? 0 : context_.world->rank(); }
+  bool is_stale() const { return config_.faults.is_stale(rank_, step_); }
 
   void make_replica_and_exchange(const RankPlan& plan) {
     if (context_.world != nullptr) {
       exchange_ = row_.exchange(config_, context_);
-    } else if (row_.is_listed) {
+    } else if (row_.is_listed && !stage_) {
       exchange_ = make_ready_times(config_, context_);
     }
     if (plan.shards.size() == 1) synced_ = make_synced_batch(config_, context_, 0);
     ReplicaOptions options{{.batch = batch_, .parts = synced_.get()}};
     if (exchange_) exchange_->adapt(options);
+    if (stage_) stage_->adapt(options);
     options.admit = [this](const nn::ParameterPlan& parameters, MemoryNeeds& needs) {
       needs.add(planned_buffers(parameters.state_bytes));
+      if (stage_) needs.add(stage_->planned(parameters.state_bytes));
       if (exchange_) exchange_->plan(parameters, needs);
     };
     replica_ = make_replica(config_, context_, 0, options);
     allocate(*context_.devices[0], planned_buffers(replica_->graph().plan().state_bytes));
+    if (stage_) stage_->connect(*replica_);
     if (exchange_) exchange_->connect(*replica_);
   }
 
@@ -180,6 +198,9 @@ class Replicated final : public Strategy {
   // Sets the gradients to those of `loss_factor` times the mean of the losses, pass by pass.
   void add_passes(const StepInputs& inputs, double loss_factor,
                   const std::function<void()>& added) {
+    if (stage_) {
+      return stage_->run(inputs, grad_scale(loss_factor), [this](int p) { backward(p, p > 0); });
+    }
     for (int pass = 0; pass < config_.accumulation_steps; ++pass) {
       const StepInput input = inputs(pass);
       for (std::size_t slice = 0; slice < slices_.size(); ++slice) {
@@ -189,16 +210,19 @@ class Replicated final : public Strategy {
     }
   }
 
+  float grad_scale(double loss_factor) const {
+    const auto samples = static_cast<double>(batch_ * std::ssize(slices_));
+    return static_cast<float>(loss_factor / (samples * config_.accumulation_steps));
+  }
+
   void add_slice(const StepInput& input, int pass, std::size_t slice, double loss_factor) {
     const Buffer& state = replica_->graph().state();
     if (slices_.size() > 1) copy_state(state, pass == 0 ? begun_ : left_[slice]);
     const std::int64_t first = static_cast<std::int64_t>(slice) * batch_;
     const StepInput part{input.images + first * ops::element_count(context_.model->input_shape),
                          input.labels + first * context_.model->predictions(), input.valid_weight};
-    const auto samples = static_cast<double>(batch_ * std::ssize(slices_));
-    const double scale = loss_factor / (samples * config_.accumulation_steps);
     forward_and_loss(*replica_, part, places_of(config_, slices_[slice], pass),
-                     static_cast<float>(scale), context_.observer);
+                     grad_scale(loss_factor), context_.observer);
     if (slice < left_.size()) copy_state(left_[slice], state);
     const bool adds = !exchange_ || !exchange_->exchanges_each_pass();
     backward(pass, adds && (pass > 0 || slice > 0));
@@ -218,10 +242,12 @@ class Replicated final : public Strategy {
   StrategyConfig config_;
   const StrategyTraits& row_;
   StrategyContext context_;
-  std::unique_ptr<ServerShard> server_;  // on a server, which has none of what follows
-  std::vector<int> slices_;              // the shards whose batches are computed one by one
-  std::int64_t batch_ = 0;               // samples of a slice
-  std::unique_ptr<SyncedBatch> synced_;  // null where nothing is exchanged
+  int rank_ = 0;                          // among all
+  std::unique_ptr<ServerShard> server_;   // on a server, which has none of what follows
+  std::vector<int> slices_;               // the shards whose batches are computed one by one
+  std::int64_t batch_ = 0;                // samples of a slice
+  std::unique_ptr<SyncedBatch> synced_;   // null where nothing is exchanged
+  std::unique_ptr<PipelineStage> stage_;  // of a strategy that splits layers; else null
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<GradientExchange> exchange_;  // null in a reference
   Buffer begun_;              // with several slices or a probe: the state before the step

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "parallel/comm_hook.h"
+#include "parallel/pipeline_stage.h"
 #include "parallel/replica.h"
 
 namespace ddpbench {
@@ -71,6 +72,15 @@ constexpr StrategyTraits kStrategies[] = {
      .groups_ranks = true,
      .plan = plan_rank_per_replica,
      .exchange = make_local_sgd},
+    {.name = "pipeline",
+     .words = "layers split over devices, micro-batches one behind the other",
+     .gradient_path = "stay with their layers; replicas of these average them as ddp does",
+     .is_listed = false,
+     .uses_buckets = true,
+     .splits_layers = true,
+     .overlaps = true,
+     .plan = plan_stages,
+     .exchange = make_all_reduce},
     {.name = "reference",
      .words = "one device that computes the batches of all replicas",
      .gradient_path = "are accumulated on the device",
@@ -189,6 +199,10 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
           .ranks_per_process = ranks_per_process,
           .sampler_shards = config.replicas,
           .global_batch = config.per_device_batch * config.replicas * config.accumulation_steps};
+}
+
+void Strategy::evaluate(std::size_t i, const StepInput& input, std::int64_t samples) {
+  replicas()[i]->evaluate(input.images, input.labels, samples);
 }
 
 BufferView Strategy::fetch_gradients(std::size_t i) {

@@ -36,6 +36,7 @@ struct StrategyTraits {
   // effect.
   bool shards_state = false;
   bool averages_weights = false;  // not gradients: --sync-every and --outer-... take effect
+  bool splits_layers = false;     // over the devices: --stages and --micro-batches take effect
   bool groups_ranks = false;      // --devices-per-process takes effect: a rank a device
   bool has_servers = false;       // the options of servers take effect
   bool overlaps = false;          // --overlap takes effect

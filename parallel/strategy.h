@@ -60,8 +60,13 @@ struct StrategyConfig {
   int devices_per_process = 1;         // where the strategy groups ranks; divides `replicas`
   std::int64_t per_device_batch = 64;  // samples of a pass
   int accumulation_steps = 1;          // passes of a step, whose gradients accumulate
-  bool sync_every_pass = false;        // ddp: gradients are averaged after each pass, not the last
-  std::uint64_t seed = 0;              // of what layers draw at random (dropout)
+  // pipeline: each replica's layers are on so many devices, cut behind the layers of these names
+  // (none: balanced). Its passes are the micro-batches, in one of two orders (pipeline_stage.h).
+  int stages = 1;
+  std::vector<std::string> cuts;
+  bool one_forward_one_backward = true;
+  bool sync_every_pass = false;  // ddp: gradients are averaged after each pass, not the last
+  std::uint64_t seed = 0;        // of what layers draw at random (dropout)
   ops::OptimizerOptions optimizer;
   bool scales_loss = false;  // as fp16 needs it (ops/loss_scale.h)
   bool overlap = true;       // ddp, zero1: reduce buckets, ps: push shards, while backward runs
@@ -103,6 +108,8 @@ struct RankPlan {
   std::vector<int> replicas;  // indices of the replicas (devices) it drives; servers: empty
   std::vector<int> shards;    // sampler shards that make up its batch, in this order
   std::int64_t batch = 0;     // samples of a pass, on the device of replicas[0]
+  int stage = 0;        // pipeline: which part of the layers of shards[0]'s replica it has ...
+  bool is_last = true;  // ... and whether that is the last one, which has the loss
 };
 
 struct StrategyPlan {
@@ -139,6 +146,10 @@ struct StrategyContext {
   // For sync_batch_norm: one for each replica of this rank. They connect all replicas and carry
   // nothing else. Empty where statistics are not synchronized.
   std::vector<comm::Communicator*> statistics;
+  // pipeline: the ranks with the same layers, in the order of the replicas (null for one replica),
+  // and all ranks once more, for messages backward (null where one carries both ways).
+  comm::Communicator* alike = nullptr;
+  comm::Communicator* returns = nullptr;
   PhaseObserver* observer = nullptr;  // of the first replica, or of a server; may be null
   // Those of devices[1], devices[2], ...; null or missing where a replica is not observed. Threads
   // of different replicas call theirs at the same time.
@@ -202,9 +213,15 @@ class Strategy {
   // Copies the current parameters, and the state that survives, to all replicas that do not keep
   // their own between steps. Collective.
   virtual void publish() {}
+  // Queues the evaluation of a batch on replicas()[i], as Replica::evaluate does. Collective where
+  // layers are split over ranks.
+  virtual void evaluate(std::size_t i, const StepInput& input, std::int64_t samples);
   // What training goes on from beside weights and the statistics of replicas()[0] (state_parts.h):
   // all that there is on any rank. REQUIRES: a worker.
   virtual std::vector<StatePart> parts() = 0;
+  // Where layers are split over ranks: those of each part, which rank i of the job has of replica
+  // 0. Empty: each replica has all layers.
+  virtual std::vector<nn::ModelSpec> split() const { return {}; }
   // Has servers send their parts to rank 0, or take them from it. Collective over the workers.
   virtual void command_servers(Transfer) {}
   // Says goodbye to servers. Collective over the workers.

@@ -3,6 +3,8 @@
 #include "parallel/training_state.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <span>
@@ -10,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/nn/checkpoint.h"
 #include "kernels/nn/weights.h"
 #include "kernels/runtime/memory_needs.h"
 #include "parallel/replica.h"
@@ -20,9 +23,11 @@ namespace {
 
 using Kind = StatePart::Kind;
 
+constexpr const char* kOptimizer = "optimizer.";
+
 std::string name_of(const StatePart& part, int replica, const std::string& tensor) {
   return fmt::format("{}{}{}", replica == 0 ? "" : fmt::format("rank{}.", replica),
-                     part.kind == Kind::state ? "" : "optimizer." + part.name + ".", tensor);
+                     part.kind == Kind::state ? "" : kOptimizer + part.name + ".", tensor);
 }
 
 // Moves the parts of one strategy between ranks.
@@ -205,11 +210,117 @@ class StateMover {
   std::map<std::string, const nn::NamedTensor*> by_name_;
 };
 
+// The tensors that StateMover::gather gives for a part of the network, if `own` are those of rank
+// 0's part: weights and statistics, then what the optimizer keeps of each weight.
+std::vector<nn::TensorInfo> infos_like(const nn::ModelSpec& part, const nn::ModelSpec& own_part,
+                                       const std::vector<nn::TensorInfo>& own) {
+  std::vector<nn::TensorInfo> infos = nn::checkpoint_tensors(part);
+  const std::vector<nn::TensorInfo> trained(infos.begin(), infos.begin() + part.tensor_count());
+  const std::vector<nn::TensorInfo> own_infos = nn::checkpoint_tensors(own_part);
+  for (std::size_t i = own_infos.size(); i < own.size();
+       i += static_cast<std::size_t>(own_part.tensor_count())) {
+    const std::string prefix = own[i].name.substr(0, own[i].name.size() - own_infos[0].name.size());
+    for (nn::TensorInfo info : trained) {
+      info.name = prefix + info.name;
+      infos.push_back(std::move(info));
+    }
+  }
+  return infos;
+}
+
+// Tensor i of those is a weight, a frozen one, a statistic, or of the optimizer.
+std::size_t kind_of(const nn::ModelSpec& part, std::size_t i) {
+  const auto all = nn::checkpoint_tensors(part).size();
+  const auto state = static_cast<std::size_t>(part.state_tensor_count());
+  if (i < static_cast<std::size_t>(part.tensor_count())) return 0;
+  return i < all - state ? 1 : i < all ? 2 : 3;
+}
+
+// Brings the tensors of the parts of a network to rank 0, one after the other.
+class PartMover {
+ public:
+  PartMover(Replica& replica, comm::Communicator& world) : replica_(replica), world_(world) {}
+
+  void send(const std::vector<nn::NamedTensor>& tensors) {
+    for (const nn::NamedTensor& tensor : tensors) {
+      const std::span<const std::byte> bytes = nn::bytes_of(tensor);
+      const BufferView view = room(bytes.size());
+      replica_.device().copy(stream(), view, {const_cast<std::byte*>(bytes.data()), bytes.size()});
+      world_.send(flat_elements(view), 0, options()).wait(stream());
+    }
+    stream().synchronize();
+  }
+  nn::NamedTensor receive(const nn::TensorInfo& info, int from) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(ops::element_count(info.shape)) *
+                                 size_of(info.type));
+    const BufferView view = room(bytes.size());
+    world_.recv(flat_elements(view), from, options()).wait(stream());
+    replica_.device().copy(stream(), {bytes.data(), bytes.size()}, view);
+    stream().synchronize();
+    return nn::tensor_of(info, bytes);
+  }
+
+ private:
+  Stream& stream() { return replica_.stream(); }
+  comm::CallOptions options() { return {.after = &stream(), .start = comm::Start::deferred}; }
+  BufferView room(std::size_t bytes) {
+    if (room_.bytes() < bytes) {
+      stream().synchronize();
+      room_ = Buffer{};
+      allocate(replica_.device(),
+               std::vector<PlannedBuffer>{{&room_, MemoryCategory::communication, bytes}});
+    }
+    return room_.view().slice(0, bytes);
+  }
+
+  Replica& replica_;
+  comm::Communicator& world_;
+  Buffer room_;
+};
+
+// All tensors of the network, in the order of one that is not split.
+std::vector<nn::NamedTensor> gather_parts(Strategy& strategy, comm::Communicator& world,
+                                          const std::vector<nn::ModelSpec>& parts) {
+  const auto rank = static_cast<std::size_t>(world.rank());
+  if (rank >= parts.size()) return {};
+  std::vector<nn::NamedTensor> own = StateMover(strategy, nullptr).gather();
+  PartMover mover(*strategy.replicas()[0], world);
+  if (rank > 0) {
+    mover.send(own);
+    return {};
+  }
+  const std::vector<nn::TensorInfo> names = nn::infos_of(own);
+  std::array<std::vector<nn::NamedTensor>, 4> kinds;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const std::vector<nn::TensorInfo> infos = infos_like(parts[part], parts[0], names);
+    for (std::size_t i = 0; i < infos.size(); ++i) {
+      kinds[kind_of(parts[part], i)].push_back(
+          part == 0 ? std::move(own[i]) : mover.receive(infos[i], static_cast<int>(part)));
+    }
+  }
+  std::vector<nn::NamedTensor> tensors;
+  for (auto& kind : kinds) std::ranges::move(kind, std::back_inserter(tensors));
+  return tensors;
+}
+
 }  // namespace
 
 std::vector<nn::NamedTensor> gather_state(Strategy& strategy, comm::Communicator* world) {
+  const std::vector<nn::ModelSpec> parts = strategy.split();
+  if (parts.size() > 1) return gather_parts(strategy, *world, parts);
   strategy.command_servers(Transfer::save);
   return StateMover(strategy, world).gather();
+}
+
+std::vector<nn::NamedTensor> gather_weights(Strategy& strategy, comm::Communicator* world) {
+  if (strategy.split().size() > 1) {
+    std::vector<nn::NamedTensor> tensors = gather_state(strategy, world);
+    std::erase_if(tensors, [](const auto& one) { return one.name.starts_with(kOptimizer); });
+    return tensors;
+  }
+  const bool is_here = world == nullptr || world->rank() == 0;
+  return is_here ? nn::export_checkpoint(strategy.replicas()[0]->graph())
+                 : std::vector<nn::NamedTensor>{};
 }
 
 void scatter_state(Strategy& strategy, comm::Communicator* world,

@@ -31,6 +31,9 @@ namespace ddpbench {
 // Overwrites gradients. Collective over the workers, between steps. `world` may be null.
 std::vector<nn::NamedTensor> gather_state(Strategy& strategy, comm::Communicator* world);
 
+// Its weights and statistics alone.
+std::vector<nn::NamedTensor> gather_weights(Strategy& strategy, comm::Communicator* world);
+
 // Sets all but weights and the first replica's statistics from such tensors, which may come from
 // another strategy or another number of replicas, and the number of steps. Throws ConfigError that
 // names a slot that is missing. Collective over the workers, after Strategy::reset.

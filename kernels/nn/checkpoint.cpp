@@ -134,4 +134,18 @@ std::vector<std::optional<std::size_t>> match_checkpoint(const ModelSpec& model,
                                 model.name, fmt::join(differences, ", ")));
 }
 
+std::vector<NamedTensor> tensors_of(const ModelSpec& part, const ModelSpec& whole,
+                                    const std::vector<NamedTensor>& tensors) {
+  const std::size_t skipped = wrapper_prefix(whole, infos_of(tensors)).size();
+  std::set<std::string> wanted;
+  for (const TensorInfo& tensor : checkpoint_tensors(part)) wanted.insert(tensor.name);
+  std::vector<NamedTensor> found;
+  for (const NamedTensor& tensor : tensors) {
+    if (!wanted.contains(tensor.name.substr(skipped))) continue;
+    found.push_back(tensor);
+    found.back().name.erase(0, skipped);
+  }
+  return found;
+}
+
 }  // namespace ddpbench::nn

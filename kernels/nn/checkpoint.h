@@ -40,4 +40,8 @@ std::vector<std::optional<std::size_t>> match_checkpoint(const ModelSpec& model,
                                                          const std::vector<TensorInfo>& tensors,
                                                          const std::string& origin);
 
+// Of the tensors of `whole`, which may have a prefix, those of a network of some of its layers.
+std::vector<NamedTensor> tensors_of(const ModelSpec& part, const ModelSpec& whole,
+                                    const std::vector<NamedTensor>& tensors);
+
 }  // namespace ddpbench::nn

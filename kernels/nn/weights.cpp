@@ -180,8 +180,12 @@ std::string find_not_finite(const Graph& graph, const Device& device) {
     }
     if (std::ranges::any_of(values, is_not_finite)) return parameter.name;
   }
-  for (const NamedTensor& state : export_state(graph)) {
-    if (std::ranges::any_of(state.values, is_not_finite)) return state.name;
+  return find_not_finite(export_state(graph));
+}
+
+std::string find_not_finite(const std::vector<NamedTensor>& tensors) {
+  for (const NamedTensor& tensor : tensors) {
+    if (std::ranges::any_of(tensor.values, is_not_finite)) return tensor.name;
   }
   return "";
 }

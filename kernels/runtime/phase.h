@@ -32,15 +32,16 @@ enum class Phase : std::uint8_t {
   optimizer,  // update of the parameters
   // Within forward and backward, often: statistics of batch norm exchanged between the replicas.
   sync_batch_norm,
-  encode,  // ddp with a hook: gradients are encoded, within backward, or decoded
+  encode,      // ddp with a hook: gradients are encoded, within backward, or decoded
+  stage_wait,  // pipeline: waiting for what a neighbour's layers give, or for its gradient
 };
-inline constexpr std::size_t kPhaseCount = 14;
+inline constexpr std::size_t kPhaseCount = 15;
 // "none" for a number that is no phase, which a rank between two phases has.
 constexpr std::string_view to_string(Phase phase) {
   constexpr std::array<std::string_view, kPhaseCount> kNames = {
       "data_wait", "scatter",   "replicate",       "forward",   "gather",
       "loss",      "backward",  "reduce",          "comm_wait", "push",
-      "pull",      "optimizer", "sync_batch_norm", "encode"};
+      "pull",      "optimizer", "sync_batch_norm", "encode",    "stage_wait"};
   const auto index = static_cast<std::size_t>(phase);
   return index < kPhaseCount ? kNames[index] : "none";
 }

@@ -78,7 +78,8 @@ Batch draw(const nn::ModelSpec& model, const StrategyConfig& config, const std::
 class Process {
  public:
   Process(const nn::ModelSpec& model, const StrategyConfig& config, const RankPlan& plan,
-          comm::Communicator* world, comm::Communicator* statistics, const HarnessOptions& options)
+          comm::Communicator* world, comm::Communicator* statistics, comm::Communicator* alike,
+          const HarnessOptions& options)
       : model_(model), config_(config), plan_(plan), options_(options) {
     const std::size_t count = std::max<std::size_t>(plan.replicas.size(), 1);
     std::vector<Device*> devices;
@@ -103,6 +104,7 @@ class Process {
     context_.model = &model;
     context_.devices = devices;
     context_.world = world;
+    context_.alike = alike;
     context_.group = group_.get();
     context_.further_observers = options.further_observers;
     context_.observer = world == nullptr || world->rank() == 0 ? options.observer : nullptr;
@@ -110,8 +112,11 @@ class Process {
       nn::initialize_parameters(graph, options_.seed);
       if (options_.resumed == nullptr) return;
       const auto weights = static_cast<std::ptrdiff_t>(nn::checkpoint_tensors(model_).size());
-      nn::import_checkpoint(graph, {options_.resumed->begin(), options_.resumed->begin() + weights},
-                            "a save");
+      nn::import_checkpoint(
+          graph,
+          nn::tensors_of(graph.model(), model_,
+                         {options_.resumed->begin(), options_.resumed->begin() + weights}),
+          "a save");
     };
     if (options.probed) {
       context_.probe = {options.probe_factor, [this] { options_.probed(graph()); }};
@@ -320,11 +325,17 @@ HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& con
       options.row != nullptr ? plan_ranks(config, *options.row) : plan_strategy(config).ranks;
   const auto ranks = plans.size();
   HarnessResult result;
-  result.weights.resize(static_cast<std::size_t>(config.replicas));
-  result.state.resize(static_cast<std::size_t>(config.replicas));
-  result.gradients.resize(static_cast<std::size_t>(config.replicas));
-  result.peak_bytes.resize(static_cast<std::size_t>(config.replicas));
-  result.taken.resize(static_cast<std::size_t>(config.replicas + config.servers));
+  const int devices = config.replicas * config.stages;
+  result.weights.resize(static_cast<std::size_t>(devices));
+  result.state.resize(static_cast<std::size_t>(devices));
+  result.gradients.resize(static_cast<std::size_t>(devices));
+  result.peak_bytes.resize(static_cast<std::size_t>(devices));
+  result.taken.resize(static_cast<std::size_t>(devices + config.servers));
+  std::vector<std::vector<std::unique_ptr<comm::Communicator>>> alike;  // [stage][replica]
+  for (int stage = 0; config.stages > 1 && config.replicas > 1 && stage < config.stages; ++stage) {
+    alike.push_back(
+        comm::make_thread_shm(config.replicas, {.timeout_s = kTimeoutS, .thread_cores = {}}));
+  }
   std::vector<std::unique_ptr<comm::Communicator>> worlds, statistics;
   if (ranks > 1) {
     worlds = comm::make_thread_shm(
@@ -340,8 +351,13 @@ HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& con
     threads.emplace_back([&, p] {
       comm::Communicator* world = worlds.empty() ? nullptr : worlds[p].get();
       comm::Communicator* trainers = p < statistics.size() ? statistics[p].get() : nullptr;
+      comm::Communicator* stage = alike.empty()
+                                      ? nullptr
+                                      : alike[static_cast<std::size_t>(plans[p].stage)]
+                                             [static_cast<std::size_t>(plans[p].shards[0])]
+                                                 .get();
       try {
-        Process(model, config, plans[p], world, trainers, options).run(result, mutex);
+        Process(model, config, plans[p], world, trainers, stage, options).run(result, mutex);
       } catch (const std::exception& error) {
         {
           const std::lock_guard lock(mutex);
@@ -349,12 +365,23 @@ HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& con
         }
         if (world != nullptr) world->abort(error.what());
         if (trainers != nullptr) trainers->abort(error.what());
+        if (stage != nullptr) stage->abort(error.what());
       }
     });
   }
   for (auto& thread : threads) thread.join();
   if (first_error) std::rethrow_exception(first_error);
   return result;
+}
+
+std::vector<nn::NamedTensor> joined(const std::vector<std::vector<nn::NamedTensor>>& of_ranks,
+                                    int first, int parts) {
+  std::vector<nn::NamedTensor> all;
+  for (int rank = first; rank < first + parts; ++rank) {
+    const auto& part = of_ranks.at(static_cast<std::size_t>(rank));
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
 }
 
 float HarnessResult::largest_gradient() const {

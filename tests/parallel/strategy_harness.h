@@ -76,6 +76,10 @@ nn::ModelSpec dropping_model();
 HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& config,
                            const HarnessOptions& options = {});
 
+// The tensors of the replica whose parts ranks [first, first + parts) have.
+std::vector<nn::NamedTensor> joined(const std::vector<std::vector<nn::NamedTensor>>& of_ranks,
+                                    int first, int parts);
+
 // The maximum over tensors of |dw - dw_ref| / |dw_ref|; d is the change since `start`.
 double relative_error(const std::vector<nn::NamedTensor>& start,
                       const std::vector<nn::NamedTensor>& weights,

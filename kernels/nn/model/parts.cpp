@@ -81,14 +81,14 @@ class Balance {
  private:
   static constexpr double kNone = std::numeric_limits<double>::infinity();
   struct Way {
-    double largest = kNone;  // operations of the largest part
-    double crossing = 0;     // elements of all values that cross
-    std::size_t before = 0;  // where the part begins
+    double largest = kNone;   // operations of the largest part
+    double crossing = kNone;  // elements of all values that cross
+    std::size_t before = 0;   // where the part begins
   };
 
   Way first_part(std::size_t end) const {
     if (trained_until(end) == 0) return {};
-    return {.largest = cuts_[end].flops_before};
+    return {.largest = cuts_[end].flops_before, .crossing = 0};
   }
 
   Way best(const std::vector<Way>& shorter, std::size_t end) const {
@@ -100,7 +100,8 @@ class Balance {
           .largest = std::max(shorter[i].largest, cuts_[end].flops_before - cuts_[i].flops_before),
           .crossing = shorter[i].crossing + static_cast<double>(ops::element_count(crosses)),
           .before = i};
-      if (std::pair(way.largest, way.crossing) < std::pair(found.largest, found.crossing)) {
+      // Of equal ones the last: what fuses with the layer before stays there.
+      if (std::pair(way.largest, way.crossing) <= std::pair(found.largest, found.crossing)) {
         found = way;
       }
     }
