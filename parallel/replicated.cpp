@@ -128,7 +128,8 @@ class Replicated final : public Strategy {
     std::vector<StatePart> parts;
     exchange_ ? exchange_->add_parts(parts) : replica_->add_parts(parts);
     const BufferView state = replica_->graph().state().view();
-    const bool own = context_.world != nullptr && !shares_state() && !config_.sync_batch_norm;
+    const bool own =
+        context_.world != nullptr && !shares_state() && !config_.sync_batch_norm && !stage_;
     for (int r = 1; own && state.bytes > 0 && r < config_.replicas; ++r) {
       parts.push_back({.kind = StatePart::Kind::state,
                        .owner = r,

@@ -75,7 +75,6 @@ constexpr StrategyTraits kStrategies[] = {
     {.name = "pipeline",
      .words = "layers split over devices, micro-batches one behind the other",
      .gradient_path = "stay with their layers; replicas of these average them as ddp does",
-     .is_listed = false,
      .uses_buckets = true,
      .splits_layers = true,
      .overlaps = true,
@@ -149,6 +148,22 @@ Outcome outcome_of(const StrategyConfig& config) {
   return row.averages_weights && (config.replicas == 1 || is_ddp) ? Outcome::exact : row.outcome;
 }
 
+// Why layers that are split over devices cannot train so; empty: they can.
+static std::string clash_of_stages(const StrategyConfig& config) {
+  if (config.stages == 1) return "";
+  if (config.sync_batch_norm) {
+    return "--sync-batch-norm=on: micro-batches of a layer are at no time together on all devices; "
+           "leave it out";
+  }
+  if (config.scales_loss) {
+    return "--precision=fp16: a stage that sees its own gradients alone cannot know whether the "
+           "others skip an update; use bf16";
+  }
+  return config.comm_hook == StrategyConfig{}.comm_hook
+             ? ""
+             : fmt::format("--comm-hook={}: it is for ddp", config.comm_hook);
+}
+
 StrategyPlan plan_strategy(const StrategyConfig& config) {
   if (config.replicas < 1 || config.per_device_batch < 1) {
     throw ConfigError(fmt::format("{}: {} devices with a batch of {} each cannot train",
@@ -183,6 +198,9 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
         "--precision=fp16 --comm-hook={}: what it keeps of a step that is skipped would come back; "
         "use none, bf16 or fp16",
         config.comm_hook));
+  }
+  if (const std::string why = clash_of_stages(config); !why.empty()) {
+    throw ConfigError(fmt::format("{} {}", config.strategy, why));
   }
   if (config.backup_workers >= config.replicas) {
     throw ConfigError(fmt::format("--gpus={} --backup-workers={}: no gradient is left to take",

@@ -8,6 +8,7 @@
 #include "bench/plan/data_places.h"
 #include "kernels/nn/model/model.h"
 #include "kernels/nn/model/model_reader.h"
+#include "kernels/nn/model/parts.h"
 #include "reports/exports/records.h"
 
 namespace ddpbench::bench {
@@ -66,11 +67,41 @@ report::Records records_of(const std::vector<std::string>& paths) {
   return records;
 }
 
+// Where the layers of each network may be split over devices (--cut).
+report::Records cuts_of(const std::vector<std::string>& paths) {
+  report::Records records;
+  records.name = "cuts";
+  records.columns = {{.key = "network", .top = "", .bottom = "network", .left = true},
+                     {.key = "cut", .top = "", .bottom = "cut behind", .left = true},
+                     {.key = "value", .top = "", .bottom = "value that crosses", .left = true},
+                     {.key = "kilobytes_per_sample", .top = "it has", .bottom = "kB a sample"},
+                     {.key = "share_before", .top = "operations", .bottom = "before, %"}};
+  for (const std::string& path : paths) {
+    const nn::ModelSpec model = nn::load_model_file(path);
+    const double all = nn::cost_of(model).step_flops();
+    for (const nn::Cut& cut : nn::possible_cuts(model)) {
+      const nn::LayerSpec& layer = model.layers[static_cast<std::size_t>(cut.layer)];
+      const std::string shape = ops::to_string(layer.output_shape);
+      const auto bytes = ops::element_count(layer.output_shape) * std::int64_t{sizeof(float)};
+      records.rows.push_back({{model.name, model.name},
+                              {layer.name, layer.name},
+                              {shape, shape},
+                              number(static_cast<double>(bytes) / 1e3, "{:.1f}"),
+                              number(all > 0 ? 100 * cut.flops_before / all : 0, "{:.1f}")});
+    }
+  }
+  records.notes = {
+      "The layers behind which --strategy=pipeline --cut=LAYER,... may end a part: "
+      "exactly one value crosses. Operations: of forward and backward."};
+  return records;
+}
+
 class Models final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
     options.add_words("NETWORK", "NAME|FILE ...", names_,
                       "Networks: names in configs/models, or files; all built-in ones without");
+    options.add("--cuts", "", &cuts_, "Where the layers can be split over devices");
     options.add("--format", "", &format_, "How", one_of(report::record_formats()));
     options.set_footer("Nothing is trained, and no device is used.");
   }
@@ -81,13 +112,15 @@ class Models final : public Subcommand {
     if (names_.empty()) paths = built_in_models();
     if (paths.empty()) throw ConfigError("models: configs/models has no networks");
     const int width = format_ == "table" ? terminal_width() : 0;
-    say("{}", report::render_records(records_of(paths), format_, static_cast<std::size_t>(width)));
+    const report::Records records = cuts_ ? cuts_of(paths) : records_of(paths);
+    say("{}", report::render_records(records, format_, static_cast<std::size_t>(width)));
     return 0;
   }
 
  private:
   std::vector<std::string> names_;
   std::string format_ = "table";
+  bool cuts_ = false;
 };
 
 }  // namespace

@@ -58,6 +58,7 @@ inline constexpr const char* kAnyDataset = "auto";
 inline constexpr std::int64_t kDefaultBatchSize = 64;  // as in configs/mnist.json
 inline constexpr int kDefaultCycle = 4;                // of --sync-every
 inline constexpr std::int64_t kWarmupLimitFactor = 10;
+inline constexpr int kDefaultMicroBatches = 4;
 
 // The options that have one value for all runs of a command.
 struct RunOptions {
@@ -102,6 +103,7 @@ struct RunOptions {
   int lr_warmup_steps = 0;                      // over which the rate grows ...
   double lr_warmup_factor = 0.01;               // ... from this share of it
   std::string last_batch = "pad";               // pad | drop
+  std::string cut;                              // pipeline: layers behind which it is cut
   std::string server_device = "auto";           // auto | cpu | cuda; for the servers of ps
   bool broadcast_buffers = true;
   bool sync_batch_norm = false;
@@ -161,6 +163,10 @@ struct Options : RunOptions {
   std::vector<std::string> comm_hooks = {"none"};  // encoding_of (parallel/comm_hook.h)
   std::vector<bool> overlaps = {true};
   std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
+  // pipeline: parts of the layers (empty: one a device), passes of a step (empty:
+  // kDefaultMicroBatches at most), and their order.
+  std::vector<int> stages, micro_batches;
+  std::vector<std::string> schedules = {"1f1b"};  // 1f1b | gpipe
   std::vector<int> server_counts = {1};
   std::vector<std::string> ps_updates = {"server"};  // server | worker
   std::vector<std::string> ps_modes = {"sync"};      // sync | async

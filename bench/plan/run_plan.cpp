@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/plan/run_plan.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -12,6 +12,8 @@
 #include "base/math.h"
 #include "base/text.h"
 #include "bench/plan/training_checkpoint.h"
+#include "kernels/nn/model/model_reader.h"
+#include "kernels/nn/model/parts.h"
 #include "kernels/ops/cuda_backend.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
@@ -110,7 +112,53 @@ void place_on_gpus(TrainingJob& job, const CudaProbe& cuda) {
                        (job.has_cpu_servers() && job.oversubscribed);
 }
 
-// A cycle is no longer than an epoch: else no step that is timed would average weights.
+// The last layers of a pipeline's parts: where none are chosen, as many as the network can have.
+std::vector<int> find_cuts(const nn::ModelSpec& model, const std::string& wanted, RunCell& cell) {
+  const auto names = wanted.empty() ? std::vector<std::string>{} : split(wanted, ',');
+  if (!names.empty() && cell.stages == 0) cell.stages = 1 + static_cast<int>(names.size());
+  const bool is_chosen = cell.stages > 0;
+  for (cell.stages = stages_of(cell);; --cell.stages) {
+    const std::string origin =
+        wanted.empty() ? fmt::format("--stages={}", cell.stages) : fmt::format("--cut={}", wanted);
+    const bool divides = cell.world_size % cell.stages == 0;
+    try {
+      if (divides) return nn::choose_cuts(model, cell.stages, names, origin);
+    } catch (const ConfigError&) {
+      if (is_chosen || cell.stages == 1) throw;
+    }
+    if (divides || !is_chosen) continue;
+    throw ConfigError(fmt::format("{}: --gpus={} is no multiple of {} stages", origin,
+                                  cell.world_size, cell.stages));
+  }
+}
+
+// Finds a pipeline's stages and micro-batches, and refuses what cannot be split.
+void choose_stages(TrainingJob& job) {
+  RunCell& cell = job.cell;
+  std::string& cut = job.options.cut;
+  if (!strategy_traits(cell.strategy).splits_layers) {
+    cut.clear();
+    return;
+  }
+  const nn::ModelSpec model = nn::load_model_file(job.network.path, job.options.crop);
+  std::vector<std::string> names;
+  for (const int layer : find_cuts(model, cut, cell)) {
+    names.push_back(model.layers[static_cast<std::size_t>(layer)].name);
+  }
+  cut = fmt::format("{}", fmt::join(names, ","));
+  const std::int64_t batch = job.per_device_batch * cell.stages;
+  if (cell.micro_batches == 0) {
+    cell.micro_batches = kDefaultMicroBatches;
+    while (batch % cell.micro_batches != 0) --cell.micro_batches;
+  }
+  if (batch % cell.micro_batches == 0) return;
+  throw ConfigError(
+      fmt::format("--micro-batches={} does not divide the batch of {} that a "
+                  "pipeline of {} devices has",
+                  cell.micro_batches, batch, cell.stages));
+}
+
+// A cycle is no longer than an epoch: else no timed step would average weights.
 void choose_cycle(TrainingJob& job) {
   int& cycle = job.cell.sync_every;
   if (cycle > job.steps_per_epoch && cycle_steps(job) > 1) {
@@ -148,9 +196,8 @@ void check_batch_norm(const TrainingJob& job) {
       job.network.name));
 }
 
-// The most additions behind an element of a gradient: over the global batch and the positions of
-// the largest map, and on the way there over the inputs of each layer forward and its outputs
-// backward. The velocity adds up the gradients of all steps.
+// The most additions behind an element of a gradient: over the global batch and the largest map's
+// positions, on the way over each layer's inputs and outputs, and in the velocity over all steps.
 double additions(const TrainingJob& job, const nn::ModelSpec& model) {
   double own = 0, on_the_way = 0;
   for (const nn::LayerSpec& layer : model.layers) {
@@ -294,6 +341,7 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   const int growth = cell.world_size * cell.accumulation_steps;
   job.lr = options.lr_scaling == "linear" ? options.lr * growth : options.lr;
   job.network = network;
+  choose_stages(job);
   check_batch_norm(job);
   job.dataset = dataset;
   job.steps_per_epoch = make_sampler(job).steps_per_epoch();
@@ -313,7 +361,8 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   check_checkpointing(job);
   const StrategyTraits& traits = strategy_traits(cell.strategy);
   if (all_reduces(cell)) {
-    job.all_reduce = all_reduce_name(comm_backend(job.backend), cell.all_reduce, cell.world_size);
+    job.all_reduce = all_reduce_name(comm_backend(job.backend), cell.all_reduce,
+                                     cell.world_size / stages_of(cell));
   }
   if (traits.one_process) {
     refuse_sharing_threads("--strategy=" + cell.strategy, job.backend, job.oversubscribed);
@@ -389,8 +438,12 @@ TrainingJob reference_job(const TrainingJob& job) {
   reference.backend = "none";
   reference.all_reduce.clear();
   // Where batch norm is synchronised the reference takes the slices at once.
-  const int slices = job.synchronises_batch_norm() ? 1 : job.cell.world_size;
-  const std::int64_t samples = job.per_device_batch * job.cell.world_size / slices;
+  const StrategyConfig config = strategy_config(job);
+  reference.cell.world_size = config.replicas;
+  reference.cell.accumulation_steps = config.accumulation_steps;
+  reference.per_device_batch = config.per_device_batch;
+  const int slices = job.synchronises_batch_norm() ? 1 : config.replicas;
+  const std::int64_t samples = config.per_device_batch * config.replicas / slices;
   reference.title = fmt::format("reference on one device ({} of {})", counted(slices, "slice"),
                                 counted(samples, "sample"));
   return reference;
@@ -403,9 +456,10 @@ std::string reference_key(const TrainingJob& job) {
     const bool is_update = key == "optimizer" || key.starts_with("lr_");
     if (is_update || key == "precision" || key == "sync_batch_norm") numerics[key] = value;
   }
-  return nlohmann::json{job.cell.world_size,
-                        job.per_device_batch,
-                        job.cell.accumulation_steps,
+  const StrategyConfig config = strategy_config(job);
+  return nlohmann::json{config.replicas,
+                        config.per_device_batch,
+                        config.accumulation_steps,
                         job.options.verify_steps,
                         job.lr,
                         numerics}

@@ -32,17 +32,21 @@ bool has_servers(const RunCell& cell) { return strategy_traits(cell.strategy).ha
 bool is_asynchronous(const RunCell& cell) { return has_servers(cell) && cell.ps_mode == "async"; }
 bool is_synchronous(const RunCell& cell) { return has_servers(cell) && cell.ps_mode == "sync"; }
 bool has_buckets(const RunCell& cell) {
-  return strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1;
+  return strategy_traits(cell.strategy).uses_buckets && cell.world_size > stages_of(cell);
 }
 bool all_reduces_gradients(const RunCell& cell) {
   return has_buckets(cell) && strategy_traits(cell.strategy).all_reduces_gradients();
 }
+bool has_hooks(const RunCell& cell) {
+  return all_reduces_gradients(cell) && !strategy_traits(cell.strategy).splits_layers;
+}
 bool accumulates_buckets(const RunCell& cell) {
-  return all_reduces_gradients(cell) && cell.accumulation_steps > 1 && !selects(cell.comm_hook);
+  return has_hooks(cell) && cell.accumulation_steps > 1 && !selects(cell.comm_hook);
 }
 bool averages_weights(const RunCell& cell) {
   return has_buckets(cell) && strategy_traits(cell.strategy).averages_weights;
 }
+bool splits_layers(const RunCell& cell) { return strategy_traits(cell.strategy).splits_layers; }
 bool crosses_links(const RunCell& cell) { return !strategy_traits(cell.strategy).one_process; }
 bool groups_ranks(const RunCell& cell) { return strategy_traits(cell.strategy).groups_ranks; }
 bool has_cuda_graphs(const RunCell& cell) { return strategy_traits(cell.strategy).records_steps; }
@@ -120,6 +124,10 @@ std::vector<SweepAxis> make_axes() {
                                                           always),
       axis<&O::accumulation_steps, &C::accumulation_steps>("accumulation-steps",
                                                            "accumulation_steps", always),
+      special_axis<&O::stages, &C::stages>("stages", "stages", splits_layers),
+      special_axis<&O::micro_batches, &C::micro_batches>("micro-batches", "micro_batches",
+                                                         splits_layers),
+      special_axis<&O::schedules, &C::schedule>("schedule", "schedule", splits_layers),
       axis<&O::server_counts, &C::servers>("servers", "", has_servers, keep),
       axis<&O::devices_per_process, &C::devices_per_process>(
           "devices-per-process", "devices_per_process", groups_ranks, keep),
@@ -127,7 +135,7 @@ std::vector<SweepAxis> make_axes() {
       axis<&O::first_buckets_mb, &C::first_bucket_mb>("first-bucket-mb", "first_bucket_mb",
                                                       has_buckets),
       axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),
-      special_axis<&O::comm_hooks, &C::comm_hook>("comm-hook", "comm_hook", all_reduces_gradients),
+      special_axis<&O::comm_hooks, &C::comm_hook>("comm-hook", "comm_hook", has_hooks),
       axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", all_reduces),
       special_axis<&O::accumulation_syncs, &C::accumulation_sync>(
           "accumulation-sync", "accumulation_sync", accumulates_buckets,
@@ -230,6 +238,11 @@ bool all_reduces(const RunCell& cell) {
          !gathers(cell.comm_hook);
 }
 
+int stages_of(const RunCell& cell) {
+  if (!splits_layers(cell)) return 1;
+  return cell.stages > 0 ? cell.stages : cell.world_size;
+}
+
 std::span<const SweepAxis> sweep_axes() {
   static const std::vector<SweepAxis> axes = make_axes();
   return axes;
@@ -280,6 +293,8 @@ void check_axes(const Options& options) {
   for (const Options& entry : entries) {
     if (!entry.emulate_link.empty() && std::ranges::none_of(cells, crosses_links))
       throw ConfigError(fmt::format("--emulate-link={}{}", entry.emulate_link, useless));
+    if (!entry.cut.empty() && std::ranges::none_of(cells, splits_layers))
+      throw ConfigError(fmt::format("--cut={}{}", entry.cut, useless));
   }
   for (const SweepAxis& axis : sweep_axes()) {
     if (!axis.refuses_alone || std::ranges::any_of(cells, axis.heeded)) continue;

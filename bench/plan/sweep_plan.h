@@ -37,9 +37,12 @@ struct RunCell {
   std::string ps_update = "server";
   int sync_every = 0;  // localsgd, as the next: steps of a cycle; 0: not chosen yet
   double outer_lr = 1, outer_momentum = 0;
-  std::string ps_mode = "sync";     // sync | async
-  int max_staleness = 4;            // async: steps ahead of the slowest worker
-  int backup_workers = 0;           // sync: workers whose gradients are dropped
+  std::string ps_mode = "sync";  // sync | async
+  int max_staleness = 4;         // async: steps ahead of the slowest worker
+  int backup_workers = 0;        // sync: workers whose gradients are dropped
+  // pipeline: parts of the layers, and passes of a step, which share its batch. 0: not chosen yet.
+  int stages = 0, micro_batches = 0;
+  std::string schedule = "1f1b";    // 1f1b | gpipe
   std::string all_reduce = "auto";  // auto | ring | direct
   std::string comm_hook = "none";   // how gradients travel
   std::string cuda_graph = "auto";  // auto | on | off
@@ -50,6 +53,9 @@ struct RunCell {
 
 // Whether the run's devices all-reduce gradients or weights: --all-reduce takes effect.
 bool all_reduces(const RunCell& cell);
+
+// The devices that the layers of a replica are split over.
+int stages_of(const RunCell& cell);
 
 // An option that may list several values. The axes below are all that a sweep knows of them.
 struct SweepAxis {

@@ -181,6 +181,10 @@ void check_checkpointing(const TrainingJob& job) {
           ? "servers that serve their workers one by one (--ps-mode=async, --backup-workers) are "
             "between steps at no time"
       : config.scales_loss ? "--precision=fp16 has a loss scale, which no checkpoint has"
+      : config.stages > 1 && config.replicas > 1 && job.network.has_state &&
+              !config.broadcast_buffers
+          ? "--broadcast-buffers=off: what replicas of a pipeline beside the first have for "
+            "themselves is not saved"
       : config.comm_hook.starts_with("powersgd:")
           ? fmt::format("--comm-hook={} starts from its last step, which no checkpoint has",
                         config.comm_hook)

@@ -42,8 +42,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunCell, strategy, world_size, servers, batch
                                    global_batch_size, devices_per_process, loader_workers, overlap,
                                    bucket_cap_mb, first_bucket_mb, accumulation_steps,
                                    accumulation_sync, ps_update, ps_mode, max_staleness,
-                                   backup_workers, sync_every, outer_lr, outer_momentum, all_reduce,
-                                   comm_hook, cuda_graph)
+                                   backup_workers, sync_every, outer_lr, outer_momentum, stages,
+                                   micro_batches, schedule, all_reduce, comm_hook, cuda_graph)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample,
                                    ignored_label)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingPosition, steps, epoch, step)
@@ -114,16 +114,18 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   const RunCell& cell = job.cell;
   const StrategyTraits& traits = strategy_traits(cell.strategy);
   const bool cuda = options.device == "cuda", syncs = job.synchronises_batch_norm();
+  const bool buckets =
+      traits.uses_buckets && (!traits.splits_layers || stages_of(cell) < cell.world_size);
   describe(options.residency == "host" && cell.loader_workers != RunCell{}.loader_workers,
            "loader_workers", cell.loader_workers);
   describe(options.loader_cost_us > 0, "loader_cost_us", options.loader_cost_us);
   describe(options.emulate_gil_us > 0, "emulated_gil_us", options.emulate_gil_us);
   describe(!options.emulate_link.empty(), "emulated_link", options.emulate_link);
-  describe(traits.overlaps, "overlap", on_off(cell.overlap));
-  describe(traits.uses_buckets, "first_bucket_mb", cell.first_bucket_mb);
-  describe(traits.uses_buckets, "bucket_cap_mb", cell.bucket_cap_mb);
-  describe(traits.uses_buckets && traits.shares_state() && job.network.has_state && !syncs,
-           "broadcast_buffers", on_off(options.broadcast_buffers));
+  describe(traits.overlaps && (buckets || traits.has_servers), "overlap", on_off(cell.overlap));
+  describe(buckets, "first_bucket_mb", cell.first_bucket_mb);
+  describe(buckets, "bucket_cap_mb", cell.bucket_cap_mb);
+  describe(buckets && traits.shares_state() && job.network.has_state && !syncs, "broadcast_buffers",
+           on_off(options.broadcast_buffers));
   describe(syncs && cell.world_size > 1, "sync_batch_norm", "on");
   describe(cell.devices_per_process > 1, "devices_per_process", cell.devices_per_process);
   describe(!job.all_reduce.empty(), "all_reduce", job.all_reduce);
@@ -135,6 +137,10 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   describe(outer, "outer_lr", cell.outer_lr);
   describe(outer, "outer_momentum", cell.outer_momentum);
   describe(cell.comm_hook != RunCell{}.comm_hook, "comm_hook", cell.comm_hook);
+  describe(traits.splits_layers, "stages", stages_of(cell));
+  describe(traits.splits_layers, "micro_batches", cell.micro_batches);
+  describe(traits.splits_layers, "schedule", cell.schedule);
+  describe(!options.cut.empty(), "cut", options.cut);
   describe(traits.has_servers, "ps_update", cell.ps_update);
   const bool async = traits.has_servers && cell.ps_mode == "async";
   describe(async, "ps_mode", cell.ps_mode);
@@ -182,10 +188,11 @@ bool shares_gpus(const TrainingJob& job) {
 }
 
 data::ShardedSampler make_sampler(const TrainingJob& job) {
+  const StrategyConfig config = strategy_config(job);
   return data::ShardedSampler({.samples = job.dataset.train_samples,
                                .global_batch = job.global_batch(),
-                               .shards = job.cell.world_size,
-                               .passes = job.cell.accumulation_steps,
+                               .shards = config.replicas,
+                               .passes = config.accumulation_steps,
                                .seed = job.options.seed,
                                .last_batch = job.options.last_batch == "drop"
                                                  ? data::LastBatch::drop
@@ -222,6 +229,16 @@ ops::OptimizerOptions optimizer_of(const TrainingJob& job) {
           .schedule = schedule_of(job)};
 }
 
+// Micro-batches are passes of a replica, which has the samples of all its devices.
+static void split_layers(const TrainingJob& job, StrategyConfig& config) {
+  config.stages = stages_of(job.cell);
+  config.replicas = job.cell.world_size / config.stages;
+  config.per_device_batch = job.per_device_batch * config.stages / job.cell.micro_batches;
+  config.accumulation_steps *= job.cell.micro_batches;
+  config.one_forward_one_backward = job.cell.schedule == "1f1b";
+  if (!job.options.cut.empty()) config.cuts = split(job.options.cut, ',');
+}
+
 StrategyConfig strategy_config(const TrainingJob& job) {
   StrategyConfig config;
   config.strategy = job.cell.strategy;
@@ -231,6 +248,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.per_device_batch = job.per_device_batch;
   config.accumulation_steps = job.cell.accumulation_steps;
   const StrategyTraits& traits = strategy_traits(job.cell.strategy);
+  if (traits.splits_layers) split_layers(job, config);
   config.sync_every_pass = traits.all_reduces_gradients() && job.cell.accumulation_sync == "every";
   config.seed = job.options.seed;
   config.optimizer = optimizer_of(job);

@@ -110,6 +110,9 @@ std::vector<comm::Communicator*> RankDevices::communicators() const {
   if (world) all.push_back(world.get());
   for (const auto& one : local) all.push_back(one.get());
   for (const auto& one : statistics) all.push_back(one.get());
+  for (const auto* one : {&alike, &returns}) {
+    if (*one) all.push_back(one->get());
+  }
   return all;
 }
 
@@ -128,6 +131,22 @@ void note_driver_bytes(RankDevices& rank, const std::string& stage) {
     const std::optional<DriverMemory> memory = rank.devices[i]->driver_memory();
     if (memory) rank.driver_bytes[i][stage] = memory->used_bytes;
   }
+}
+
+// The communicators of a pipeline beside the world. Only those of host memory let messages pass
+// each other, so GPUs have one for each direction.
+static void connect_stages(const TrainingJob& job, int number, Device& device, comm::Store* store,
+                           WorldOptions world, RankDevices& rank) {
+  const StrategyConfig config = strategy_config(job);
+  if (config.stages == 1) return;
+  const int stage = number % config.stages;
+  world.name = fmt::format("stage {}", stage);
+  if (config.replicas > 1) {
+    rank.alike = make_world(job, *store, number / config.stages, config.replicas, device, world);
+  }
+  world.name = "returns";
+  if (job.device != "cuda") return;
+  rank.returns = make_world(job, *store, number, job.cell.world_size, device, world);
 }
 
 RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
@@ -158,6 +177,7 @@ RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
     if (synchronises && ranks > 1 && number < trainers) {
       rank.statistics.push_back(make_world(job, *store, number, trainers, *rank.devices[0], world));
     }
+    connect_stages(job, number, *rank.devices[0], store, world, rank);
     world.progress = nullptr;
     if (rank.devices.size() == 1) return;
     world.link = {};  // they are in one process

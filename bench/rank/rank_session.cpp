@@ -15,6 +15,7 @@
 #include "bench/host/terminal.h"
 #include "bench/rank/verification.h"
 #include "kernels/nn/weights.h"
+#include "parallel/training_state.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
 
@@ -121,6 +122,10 @@ void RankSession::verify() {
   writer_.state(launch::RankState::verifying);
   const double begin = trainer_.now_s();
   check_equal_start(trainer_);
+  if (!trainer_.strategy().split().empty()) {
+    inputs_.reference->restrict_to(trainer_.model(),
+                                   trainer_.strategy().replicas()[0]->graph().model());
+  }
   result_.verification = compare_with_reference(trainer_, *inputs_.reference);
   result_.verify_s = trainer_.now_s() - begin;
   publish();
@@ -196,14 +201,15 @@ void RankSession::train() {
 void RankSession::save_weights() {
   Replica& replica = *trainer_.strategy().replicas()[0];
   result_.diverged_tensor = nn::find_not_finite(replica.graph(), replica.device());
+  if (job_.options.save_model.empty()) return;
+  const double begin = trainer_.now_s();
+  const std::vector<nn::NamedTensor> tensors =
+      gather_weights(trainer_.strategy(), trainer_.world());
   // Weights that have become useless replace nothing.
-  const bool useful = result_.diverged_tensor.empty() && result_.diverged_step == 0;
-  if (!job_.options.save_model.empty() && inputs_.rank == 0 && useful) {
-    const double begin = trainer_.now_s();
-    nn::write_safetensors(job_.options.save_model, nn::export_checkpoint(replica.graph()),
-                          job_.options.force);
-    result_.save_s = result_.save_s.value_or(0) + trainer_.now_s() - begin;
-  }
+  const bool useful = nn::find_not_finite(tensors).empty() && result_.diverged_step == 0;
+  if (inputs_.rank != 0 || !useful) return;
+  nn::write_safetensors(job_.options.save_model, tensors, job_.options.force);
+  result_.save_s = result_.save_s.value_or(0) + trainer_.now_s() - begin;
 }
 
 void RankSession::count_saving(double held_s) {
@@ -309,7 +315,8 @@ void RankSession::train_epoch(int epoch) {
   }
   const ops::LossTotals totals = trainer_.take_totals();
   if (progress_) progress_->end_epoch(totals);
-  row.samples = steps * trainer_.plan().batch * job_.cell.accumulation_steps;
+  const int passes = strategy_config(job_).accumulation_steps;
+  row.samples = trainer_.plan().is_last ? steps * trainer_.plan().batch * passes : 0;
   row.loss_sum = totals.loss_sum;
   row.correct = totals.correct;
   row.counted = totals.counted;

@@ -11,6 +11,7 @@
 #include "bench/plan/training_checkpoint.h"
 #include "bench/rank/run_memory.h"
 #include "datasets/loader.h"
+#include "kernels/nn/checkpoint.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
 #include "parallel/launch/grace_times.h"
@@ -162,6 +163,8 @@ void RankTrainer::make_strategy() {
   for (const auto& local : devices_.local) context.local.push_back(local.get());
   for (const auto& one : devices_.statistics) context.statistics.push_back(one.get());
   context.world = devices_.world.get();
+  context.alike = devices_.alike.get();
+  context.returns = devices_.returns.get();
   context.world_spans_hosts = context.world != nullptr && comm_backend(job_.backend).spans_hosts;
   for (std::size_t i = 1; i < devices_.devices.size(); ++i) {
     context.further_observers.push_back(&recorder_->replica(i));
@@ -173,8 +176,12 @@ void RankTrainer::make_strategy() {
     if (loaded_weights_.empty()) {
       nn::initialize_parameters(graph, start_seed(job_, inputs_.rank));
     } else {
-      nn::import_checkpoint(graph, loaded_weights_,
-                            job_.options.load_model + job_.options.resume_training);
+      const std::string& origin = job_.options.load_model + job_.options.resume_training;
+      nn::import_checkpoint(graph,
+                            config_.stages > 1
+                                ? nn::tensors_of(graph.model(), model_, loaded_weights_)
+                                : loaded_weights_,
+                            origin);
     }
   };
   context.admit = [this](std::size_t i, MemoryNeeds& needs) { admit(i, needs); };
@@ -302,6 +309,12 @@ void RankTrainer::begin_traffic() {
   for (comm::Communicator* one : devices_.communicators()) one->take_traffic();
 }
 
+// Those of a stage are one of each replica.
+std::pair<int, int> RankTrainer::device_numbers(const comm::Communicator& peers, int peer) const {
+  if (&peers != devices_.alike.get()) return {peer, peers.rank()};
+  return {peer * config_.stages + plan_.stage, inputs_.rank};
+}
+
 // Communicators connect workers in the order of their replicas, and then servers, which have no
 // steps: what goes to those is counted where it is sent.
 void RankTrainer::count_traffic() {
@@ -314,8 +327,9 @@ void RankTrainer::count_traffic() {
     }
     for (int peer = 0; peer < one->size(); ++peer) {
       const auto& [taken, sent] = peers[static_cast<std::size_t>(peer)];
-      links.push_back({peer, one->rank(), taken.messages, taken.bytes});
-      if (peer >= config_.replicas) links.push_back({one->rank(), peer, sent.messages, sent.bytes});
+      const auto [from, to] = device_numbers(*one, peer);
+      links.push_back({from, to, taken.messages, taken.bytes});
+      if (peer >= job_.cell.world_size) links.push_back({to, from, sent.messages, sent.bytes});
     }
   }
   traffic_.value = std::move(links);
@@ -351,13 +365,13 @@ TestTotals RankTrainer::evaluate() {
 }
 
 std::pair<std::int64_t, std::int64_t> RankTrainer::test_part(std::size_t i) const {
-  const std::int64_t samples = dataset_.test.count, world = job_.cell.world_size;
-  return {samples * plan_.replicas[i] / world, samples * (plan_.replicas[i] + 1) / world};
+  const std::int64_t samples = dataset_.test.count, parts = config_.replicas;
+  return {samples * plan_.shards[i] / parts, samples * (plan_.shards[i] + 1) / parts};
 }
 
 std::int64_t RankTrainer::test_samples() const {
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < plan_.replicas.size(); ++i) {
+  for (std::size_t i = 0; plan_.is_last && i < plan_.replicas.size(); ++i) {
     sum += test_part(i).second - test_part(i).first;
   }
   return sum;
@@ -366,7 +380,7 @@ std::int64_t RankTrainer::test_samples() const {
 TestTotals RankTrainer::evaluate_part(std::size_t i) {
   Replica& replica = *strategy_->replicas()[i];
   const data::Normalization normalization = normalization_of(job_);
-  const std::int64_t batch = job_.per_device_batch;
+  const std::int64_t batch = config_.per_device_batch;
   const auto [begin, end] = test_part(i);
   BatchMemory& memory = test_batches_[i];
   TestTotals totals;
@@ -377,8 +391,8 @@ TestTotals RankTrainer::evaluate_part(std::size_t i) {
     if (i == 0) writer_.state(launch::RankState::evaluating);
     memory.upload(replica.stream(), memory);
     const StepInput input = memory.device();
-    replica.evaluate(input.images, input.labels, count);
-    if (model_.predictions() > 1) {
+    strategy_->evaluate(i, input, count);
+    if (plan_.is_last && model_.predictions() > 1) {
       predicted.resize(static_cast<std::size_t>(count * model_.predictions()));
       replica.copy_predicted(predicted);
     }
@@ -407,7 +421,9 @@ void RankTrainer::count_classes(const data::BatchBuffer& batch,
 
 void RankTrainer::abort(const std::string& reason) {
   if (devices_.world) devices_.world->abort(reason);
-  for (const auto& one : devices_.statistics) one->abort(reason);
+  for (comm::Communicator* one : devices_.communicators()) {
+    if (one != devices_.world.get()) one->abort(reason);
+  }
 }
 
 bool RankTrainer::device_hangs() {

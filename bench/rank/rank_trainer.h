@@ -38,10 +38,10 @@ namespace ddpbench::bench {
 // What the rank gets from who started it.
 struct RankInputs {
   int rank = 0;
-  comm::Store* store = nullptr;                 // null when the run is one rank
-  std::span<const std::byte> decoded;           // the data set
-  const ReferenceWeights* reference = nullptr;  // to verify against; null: no verification
-  ReferenceWeights* reference_out = nullptr;    // the reference process fills it
+  comm::Store* store = nullptr;               // null when the run is one rank
+  std::span<const std::byte> decoded;         // the data set
+  ReferenceWeights* reference = nullptr;      // to verify against; null: no verification
+  ReferenceWeights* reference_out = nullptr;  // the reference process fills it
   // With --emulate-gil: that of the process, if it has several ranks; null: the rank's own.
   InterpreterLock* interpreter = nullptr;
   std::string address;  // see WorldOptions; may be empty
@@ -125,6 +125,8 @@ class RankTrainer {
   StepInput input_of(int pass);
   void begin_traffic();
   void count_traffic();
+  // The devices of the rank `peer` of a communicator, and of this rank.
+  std::pair<int, int> device_numbers(const comm::Communicator& peers, int peer) const;
   // The samples of the test set that local replica `i` evaluates: begin and end. Each replica of
   // the run takes a contiguous part, so that every sample counts once.
   std::pair<std::int64_t, std::int64_t> test_part(std::size_t i) const;

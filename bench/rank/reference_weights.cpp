@@ -16,6 +16,7 @@
 #include "base/math.h"
 #include "base/random.h"
 #include "bench/host/host_limits.h"
+#include "kernels/nn/model/parts.h"
 #include "kernels/nn/weights.h"
 #include "reports/metrics/metrics.h"
 
@@ -121,6 +122,11 @@ void flatten_into(const std::vector<nn::NamedTensor>& tensors, std::span<float> 
 }
 
 template <typename T>
+std::span<T> part_of(std::span<T> all, std::int64_t first, std::int64_t count) {
+  return all.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+}
+
+template <typename T>
 std::size_t room_of(std::int64_t count) {
   return round_up(static_cast<std::size_t>(count) * sizeof(T), 64);
 }
@@ -155,7 +161,7 @@ ReferenceWeights::Extent ReferenceWeights::extent_of(const TrainingJob& job,
   const Extent extent{.parameters = model.trained_count(),
                       .tensors = model.tensor_count(),
                       .steps = job.options.verify_steps,
-                      .slices = job.cell.world_size,
+                      .slices = strategy_config(job).replicas,
                       .state_values = model.state_count(),
                       .state_tensors = model.state_tensor_count()};
   const std::uint64_t limit = memory_limit(read_host_limits()).bytes;
@@ -199,19 +205,40 @@ ReferenceWeights::Record ReferenceWeights::record(std::int64_t step) const {
     at += room_of<T>(count);
     return part.as<T>();
   };
-  return {.weights = take(float{}, extent.parameters),
-          .state = take(double{}, extent.state_values),
-          .gradients = take(float{}, found * extent.parameters),
-          .sizes = take(double{}, found * extent.tensors),
-          .slice_states = take(double{}, found * extent.slices * extent.state_values),
-          .slice_sizes = take(double{}, found * extent.slices * extent.state_tensors)};
+  Record all = {.weights = take(float{}, extent.parameters),
+                .state = take(double{}, extent.state_values),
+                .gradients = take(float{}, found * extent.parameters),
+                .sizes = take(double{}, found * extent.tensors),
+                .slice_states = take(double{}, found * extent.slices * extent.state_values),
+                .slice_sizes = take(double{}, found * extent.slices * extent.state_tensors)};
+  if (part_.tensors == 0) return all;
+  all.weights = part_of(all.weights, before_.parameters, part_.parameters);
+  all.state = part_of(all.state, before_.state_values, part_.state_values);
+  if (found == 0) return all;
+  all.gradients = part_of(all.gradients, before_.parameters, part_.parameters);
+  all.sizes = part_of(all.sizes, before_.tensors, part_.tensors);
+  return all;
 }
 
-std::span<double> ReferenceWeights::of_slice(std::span<double> all, std::int64_t slice) const {
+std::span<double> ReferenceWeights::of_slice(std::span<double> all, std::int64_t slice,
+                                             std::int64_t Extent::*numbers) const {
   const std::int64_t slices = header().extent.slices;
   ensure(slice >= 0 && slice < slices, "slice {} of a reference of {}", slice, slices);
   const std::size_t each = all.size() / static_cast<std::size_t>(slices);
-  return all.subspan(static_cast<std::size_t>(slice) * each, each);
+  const std::span<double> own = all.subspan(static_cast<std::size_t>(slice) * each, each);
+  return part_.tensors == 0 ? own : part_of(own, before_.*numbers, part_.*numbers);
+}
+
+void ReferenceWeights::restrict_to(const nn::ModelSpec& model, const nn::ModelSpec& part) {
+  const auto numbers = [](const nn::ModelSpec& layers) {
+    return Extent{.parameters = layers.trained_count(),
+                  .tensors = layers.tensor_count(),
+                  .state_values = layers.state_count(),
+                  .state_tensors = layers.state_tensor_count()};
+  };
+  const int first = nn::layers_before(model, part);
+  before_ = first == 0 ? Extent{} : numbers(nn::layers_of(model, 0, first));
+  part_ = numbers(part);
 }
 
 void ReferenceWeights::store_start(const std::vector<nn::NamedTensor>& weights,
@@ -224,9 +251,9 @@ void ReferenceWeights::store_slice_state(std::int64_t step, std::int64_t slice,
                                          const std::vector<nn::NamedTensor>& after,
                                          std::span<const double> sizes) {
   const Record record = this->record(step - 1);
-  copy_all(nn::flat_state(after), of_slice(record.slice_states, slice));
+  copy_all(nn::flat_state(after), of_slice(record.slice_states, slice, &Extent::state_values));
   if (slice == 0) copy_all(nn::flat_state(after), this->record(step).state);
-  copy_all(sizes, of_slice(record.slice_sizes, slice));
+  copy_all(sizes, of_slice(record.slice_sizes, slice, &Extent::state_tensors));
 }
 
 void ReferenceWeights::store_step(const std::vector<nn::NamedTensor>& after,
@@ -354,8 +381,9 @@ void ReferenceWeights::compare_state(std::int64_t step, std::int64_t slice,
                                      const std::vector<nn::NamedTensor>& after, double tolerance,
                                      VerificationResult& result) const {
   const Record record = this->record(step - 1);
-  const std::span<const double> expected = of_slice(record.slice_states, slice),
-                                sizes = of_slice(record.slice_sizes, slice);
+  const std::span<const double> expected =
+                                    of_slice(record.slice_states, slice, &Extent::state_values),
+                                sizes = of_slice(record.slice_sizes, slice, &Extent::state_tensors);
   ensure(after.size() == sizes.size(), "{} tensors of state where the reference has {}",
          after.size(), sizes.size());
   std::size_t at = 0;

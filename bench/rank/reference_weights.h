@@ -77,6 +77,9 @@ class ReferenceWeights {
     return ReferenceWeights(SharedMemory::open_to_share(handle));
   }
 
+  // Where replicas have a part of the network alone: all that follows is of that part.
+  void restrict_to(const nn::ModelSpec& model, const nn::ModelSpec& part);
+
   int fd() const { return memory_.fd(); }
   std::string handle() const { return memory_.handle(); }
   std::size_t bytes() const { return memory_.view().bytes; }
@@ -137,9 +140,12 @@ class ReferenceWeights {
     std::span<double> sizes, slice_states, slice_sizes;
   };
   Record record(std::int64_t step) const;
-  std::span<double> of_slice(std::span<double> all, std::int64_t slice) const;
+  // Of a record's numbers of all slices, those that one has of `numbers`.
+  std::span<double> of_slice(std::span<double> all, std::int64_t slice,
+                             std::int64_t Extent::*numbers) const;
 
   SharedMemory memory_;
+  Extent before_, part_;  // restrict_to(); part_.tensors = 0: there is no part
 };
 
 }  // namespace ddpbench::bench

@@ -81,6 +81,7 @@ std::string described(const TrainingJob& job, const RankPlan& plan) {
 
 std::string role_of(const AlikeDevices& alike, const RankPlan& plan) {
   if (alike.role == Role::server) return "a server";
+  if (!plan.is_last || plan.stage > 0) return fmt::format("the device of stage {}", plan.stage);
   if (plan.replicas.size() == 1) return "the device";
   return alike.device == 0 ? "the primary device" : "another device";
 }
@@ -152,7 +153,7 @@ BatchSourceOptions batch_source_options(const TrainingJob& job, const RankPlan& 
 }
 
 BatchMemory evaluation_batch(const TrainingJob& job, const data::Split& test) {
-  return BatchMemory({.samples = static_cast<std::size_t>(job.per_device_batch),
+  return BatchMemory({.samples = static_cast<std::size_t>(strategy_config(job).per_device_batch),
                       .image_bytes = test.sample_bytes * sizeof(float),
                       .labels_per_sample = test.labels_per_sample});
 }

@@ -19,11 +19,13 @@
 namespace ddpbench::bench {
 namespace {
 
-// Returns what rank 0 gives for `own` through the store; `own` where there is one rank.
-std::uint64_t hash_of_rank_0(RankTrainer& rank, const char* key, std::uint64_t own) {
+// Returns what rank 0 gives for `own` through the store; `own` where there is one rank. Where
+// layers are split, the rank of replica 0 that has the same.
+std::uint64_t hash_of_rank_0(RankTrainer& rank, const std::string& name, std::uint64_t own) {
   const RankInputs& inputs = rank.inputs();
   if (inputs.store == nullptr || rank.world() == nullptr) return own;
-  if (inputs.rank == 0) inputs.store->set(key, std::to_string(own));
+  const std::string key = fmt::format("{}/{}", name, rank.plan().stage);
+  if (rank.plan().shards[0] == 0) inputs.store->set(key, std::to_string(own));
   return std::stoull(inputs.store->get(key, wait_limit_s(rank.job().options.timeout_s)));
 }
 
@@ -44,7 +46,7 @@ void compare_states(RankTrainer& rank, std::int64_t step, const ReferenceWeights
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     const auto state = nn::export_state(replicas[i]->graph());
     if (state.empty()) return;
-    reference.compare_state(step, rank.plan().replicas[i], state, rank.job().verification_tolerance,
+    reference.compare_state(step, rank.plan().shards[i], state, rank.job().verification_tolerance,
                             results[std::min(i, results.size() - 1)]);
   }
 }

@@ -53,6 +53,18 @@ std::vector<VerificationResult> all_results(std::span<const RankResult> ranks) {
   return found;
 }
 
+// Whether replicas had equal weights after each step: those of as many ranks as each has parts.
+bool are_bit_equal(std::span<const RankResult> ranks, std::size_t parts) {
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::vector<VerificationResult>& first = ranks[r % parts].verification;
+    const auto differs = [&](const VerificationResult& result) {
+      return !first.empty() && result.weights_hash != first[0].weights_hash;
+    };
+    if (std::ranges::any_of(ranks[r].verification, differs)) return false;
+  }
+  return true;
+}
+
 // `found` is empty where the run was not compared, or ended before.
 void conclude_approximate(const std::vector<VerificationResult>& found,
                           report::Verification& verification) {
@@ -97,9 +109,8 @@ void summarize_results(const TrainingJob& job, std::span<const RankResult> resul
     return;
   }
   const VerificationResult& worst = worst_of(found);
-  const bool equal = std::ranges::all_of(found, [&](const VerificationResult& result) {
-    return result.weights_hash == found[0].weights_hash;
-  });
+  const auto parts = static_cast<std::size_t>(strategy_config(job).stages);
+  const bool equal = are_bit_equal(results, parts);
   const double vague = std::ranges::max(found, {}, &VerificationResult::vague_share).vague_share;
   verification.replicas_bit_equal = equal;
   fill_comparison(worst, verification);

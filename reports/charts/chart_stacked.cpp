@@ -36,7 +36,7 @@ constexpr Part kParts[] = {{"input wait", "data_wait_s", 0},
                            {"backward", "backward_s", 2},
                            {"communication not hidden", "comm_exposed_s", 3, "sync_batch_norm_s"},
                            {"update", "optimizer_s", 4},
-                           {"waiting for devices", "comm_wait_exposed_s", 6}};
+                           {"waiting for devices", "comm_wait_exposed_s", 6, "stage_wait_s"}};
 constexpr std::size_t kOtherStyle = 5;  // the grey one
 
 void add_part(const std::string& name, std::size_t style, StackedChart& chart) {

@@ -188,7 +188,8 @@ constexpr auto kStrategies = std::to_array<StrategyRow>({{kBaseline},
                                                          {"ps"},
                                                          {"zero1", "", false, true},
                                                          {"zero2", "", false, true},
-                                                         {"localsgd"}});
+                                                         {"localsgd"},
+                                                         {"pipeline"}});
 
 // Calls `visit(row, key, value)` for every value of `run` whose setting has any of the bits `uses`.
 template <typename Visit>
@@ -291,6 +292,11 @@ std::string value_words(std::string_view key, const std::string& value) {
   if (name == "sync_every" && value == "0") return "";  // not chosen
   if (name == "sync_every")
     return value == "1" ? "sync every step" : fmt::format("sync every {} steps", value);
+  if ((name == "stages" || name == "micro_batches") && value == "0") return "";  // not chosen
+  if (name == "stages") return counted(value, "stage");
+  if (name == "micro_batches") return value + (value == "1" ? " micro-batch" : " micro-batches");
+  if (name == "schedule") return value;
+  if (name == "cut") return "cut behind " + value;
   if (name == "ps_mode") return value + " servers";
   if (name == "backup_workers") return counted(value, "backup worker");
   if (name == "max_staleness") return fmt::format("{} steps ahead at most", value);

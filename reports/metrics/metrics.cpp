@@ -4,6 +4,8 @@
 // Statistics of samples, the slowest rank, bandwidths, and the bounds of verification.
 #include "reports/metrics/metrics.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -259,6 +261,36 @@ const DeviceRow* least_busy(const Run& run) {
     share = *own.value;
   }
   return least;
+}
+
+Figure stage_idle_share(const DeviceRow& device) {
+  const auto found = device.phases.find("stage_wait_s");
+  if (found == device.phases.end()) return Figure::missing("no layers are split over devices");
+  if (!found->second.value) return found->second;
+  if (!device.step_time_median_s.value) return device.step_time_median_s;
+  return Figure::of(std::min(1.0, *found->second.value / *device.step_time_median_s.value));
+}
+
+std::optional<double> least_stage_idle_share(const Run& run) {
+  const auto number = [&run](const char* name) {
+    const auto found = run.strategy_options.find(name);
+    return found == run.strategy_options.end() ? std::nullopt : number_in<double>(found->second);
+  };
+  const std::optional<double> stages = number("stages"), passes = number("micro_batches");
+  if (!stages || !passes) return std::nullopt;
+  return (*stages - 1) / (*passes * run.accumulation_steps + *stages - 1);
+}
+
+std::string stage_idle_words(const Run& run) {
+  std::vector<std::string> shares;
+  for (const DeviceRow& device : run.devices) {
+    if (const Figure share = stage_idle_share(device); share.value)
+      shares.push_back(fmt::format("{:.0f}", 100 * *share.value));
+  }
+  const std::optional<double> least = least_stage_idle_share(run);
+  if (shares.empty() || !least) return "";
+  return fmt::format("stages idle {} % (equal ones at least {:.0f} %)", fmt::join(shares, "/"),
+                     100 * *least);
 }
 
 Figure flops_per_s_per_device(const Run& run) {

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "reports/metrics/metrics.h"
 #include "reports/metrics/noise.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/table/table.h"
@@ -83,6 +84,7 @@ std::vector<std::string> notes_of(const RunRow& row) {
     notes.push_back(until.reason);
   if (!run.injected.empty()) notes.push_back("injected: " + run.injected);
   if (run.predicted) notes.emplace_back(kPredictedReason);
+  if (const std::string idle = stage_idle_words(run); !idle.empty()) notes.push_back(idle);
   if (run.oversubscribed) notes.emplace_back("more compute threads than cores: not ranked");
   if (row.repeated != nullptr && !row.repeated->note.empty()) notes.push_back(row.repeated->note);
   if (run.scaling && run.scaling->baseline != kBaseline)

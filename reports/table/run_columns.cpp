@@ -157,6 +157,16 @@ Figure phase(const Run& run, const std::string& key) {
   return lacking ? Figure::missing("no batch norm is synchronised") : Figure{};
 }
 
+FieldValue stages_idle(const RunRow& row) {
+  std::vector<std::string> shares;
+  for (const DeviceRow& device : row.run->devices) {
+    const Figure share = stage_idle_share(device);
+    if (!share.value) return {{}, missing_reason(share, *row.run)};
+    shares.push_back(fmt::format("{:.0f}", 100 * *share.value));
+  }
+  return {fmt::format("{}", fmt::join(shares, "/"))};
+}
+
 // "96/44/43/44": a number for each worker, in the order of their ranks. Why no worker's share is
 // known: the first worker's reason.
 FieldValue busy_shares(const RunRow& row) {
@@ -356,6 +366,9 @@ const std::vector<Column>& run_columns() {
       column("others-idle", "others", "idle ms",
              "dp: wait or idleness of the devices beside the primary in a step", "others_idle_s",
              figure<others_idle>, kForSome),
+      column("stages-idle", "stages", "idle %",
+             "pipeline: share of the step in which each stage waits for others, by rank",
+             "stage_idle_percent_by_rank", stages_idle, kRemark | kForSome),
       column("busy", "busy", "% a device",
              "share of the step in which each device computes, by rank", "busy_percent_by_rank",
              busy_shares, kRemark),

@@ -307,6 +307,11 @@ Decomposition decompose(const Baselines& baselines, const Run& run) {
     return result;
   }
   result.spread = spread_of(run);
+  if (const std::string idle = stage_idle_words(run); !idle.empty()) {
+    // What a device computes of a network is compared with no device that computes all of it.
+    result.missing = "the devices compute different layers; " + idle;
+    return result;
+  }
   find_baseline(baselines, run, result);
   const std::vector<Rank> ranks = observed_ranks(run);
   double least_wait_s = 0;

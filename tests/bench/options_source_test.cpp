@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 TEST(OptionSources, WithoutAnythingTheDefaultsHold) {
   Options expected;
   expected.batch_sizes = {kDefaultBatchSize};
-  expected.strategies = {"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd"};
+  expected.strategies = {"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd", "pipeline"};
   EXPECT_EQ(options_of({}), expected);
 }
 

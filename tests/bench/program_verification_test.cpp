@@ -119,6 +119,24 @@ TEST_F(VerifiedProgram, OfLocalSgdSaysHowFarItIsFromTheReference) {
   EXPECT_EQ(2 * cycle["traffic"]["bytes"].get<int>(), step["traffic"]["bytes"]);
 }
 
+// Layers on two devices, in two passes: verified, and evaluated and reported as one network.
+TEST_F(VerifiedProgram, OfAPipelineSplitsLayersAndTellsHowLongStagesIdle) {
+  const auto result =
+      program.run(small_run("pipeline", {"--micro-batches=2", "--steps=3", "--batch-size=8",
+                                         "--save-model=w.safetensors", "--force"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("(equal ones at least 33 %)"));
+  const json run = program.report()["runs"][0];
+  EXPECT_EQ(run["verification"]["status"], "passed");
+  EXPECT_EQ(run["strategy_options"]["stages"], 2);
+  EXPECT_EQ(run["epochs"][0]["samples"], 3 * 2 * 8);
+  EXPECT_GT(run["epochs"][0]["train_loss"], 0);
+  EXPECT_GE(run["devices"][1]["phases"]["stage_wait_s"], 0);
+  const auto wrong = program.run(small_run("pipeline", {"--cut=conv9", "--force"}));
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--cut=conv9: "));
+}
+
 TEST_F(VerifiedProgram, OfLocalSgdHasNoCycleLongerThanAnEpoch) {
   ASSERT_EQ(program.run(small_run("localsgd", {"--steps=3"})).exit_code, 0);
   EXPECT_EQ(program.report()["runs"][0]["strategy_options"]["sync_every"], 3);

@@ -266,6 +266,7 @@ TEST(ReferenceWeights, RefusesMemoryOfAnotherForm) {
 
 TEST(ReferenceWeights, RefusesMoreStepsThanMemoryHolds) {
   TrainingJob job;
+  job.cell.strategy = "ddp";
   nn::ModelSpec model;
   model.input_shape = {1000, 1000, 1};
   model.layers = {{.name = "fc",

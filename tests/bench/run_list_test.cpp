@@ -10,6 +10,7 @@
 #include <set>
 
 #include "bench/options/option_table.h"
+#include "bench/plan/data_places.h"
 #include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
 #include "reports/data/settings.h"
@@ -144,7 +145,7 @@ TrainingJob planned(const Options& options, const RunCell& cell) {
   entry.device = entry.server_device = "cpu";
   entry.backend = "shm";
   if (entry.precision == "auto") entry.precision = "fp32";
-  Network network{"model.json", "net", "1234"};
+  Network network{find_model("simple_cnn"), "net", "1234"};
   network.has_state = true;
   return make_training_job(entry, cell, dataset, network, host);
 }
@@ -153,54 +154,62 @@ TrainingJob planned(const Options& options, const RunCell& cell) {
 // is measured: Session says that an entry which differs in it alone makes no run of its own.
 const std::set<std::string> kNotCompared = {"cuda-graph", "server-device", "checkpoint"};
 
+// [option] An entry that differs in it.
+std::map<std::string, std::string> changes_of_entries() {
+  return {{"strategy", R"("strategy": "ps")"},
+          {"label", R"("label": "mine")"},
+          {"gpus", R"("gpus": 4)"},
+          {"batch-size", R"("batch_size": 16)"},
+          {"global-batch-size", R"("global_batch_size": 16)"},
+          {"accumulation-steps", R"("accumulation_steps": 2)"},
+          {"accumulation-sync", R"("accumulation_steps": 2, "accumulation_sync": "every")"},
+          {"precision", R"("precision": "bf16")"},
+          {"servers", R"("strategy": "ps", "servers": 2)"},
+          {"first-bucket-mb", R"("first_bucket_mb": 0.5)"},
+          {"bucket-cap-mb", R"("bucket_cap_mb": 2)"},
+          {"overlap", R"("overlap": false)"},
+          {"all-reduce", R"("all_reduce": "ring")"},
+          {"comm-hook", R"("comm_hook": "bf16")"},
+          {"devices-per-process", R"("devices_per_process": 2)"},
+          {"broadcast-buffers", R"("broadcast_buffers": false)"},
+          {"sync-batch-norm", R"("sync_batch_norm": true)"},
+          {"ps-update", R"("strategy": "ps", "ps_update": "worker")"},
+          {"sync-every", R"("strategy": "localsgd", "sync_every": 2)"},
+          {"outer-lr", R"("strategy": "localsgd", "outer_lr": 0.5)"},
+          {"stages", R"("strategy": "pipeline", "stages": 1)"},
+          {"micro-batches", R"("strategy": "pipeline", "micro_batches": 2)"},
+          {"schedule", R"("strategy": "pipeline", "schedule": "gpipe")"},
+          {"cut", R"("strategy": "pipeline", "cut": "pool1")"},
+          {"outer-momentum", R"("strategy": "localsgd", "outer_momentum": 0.5)"},
+          {"ps-mode", R"("strategy": "ps", "ps_mode": "async")"},
+          {"max-staleness", R"("strategy": "ps", "ps_mode": "async", "max_staleness": 2)"},
+          {"backup-workers", R"("strategy": "ps", "backup_workers": 1)"},
+          {"loader-workers", R"("loader_workers": 3)"},
+          {"loader-cost", R"("loader_cost": 3)"},
+          {"emulate-gil", R"("emulate_gil": 3)"},
+          {"emulate-link", R"("emulate_link": "1Gbit,50us")"},
+          {"optimizer", R"("optimizer": {"name": "adam"})"},
+          {"lr", R"("lr": 0.5)"},
+          {"momentum", R"("momentum": 0.5)"},
+          {"nesterov", R"("nesterov": true)"},
+          {"beta1", R"("optimizer": {"name": "adam", "beta1": 0.5})"},
+          {"beta2", R"("optimizer": {"name": "adam", "beta2": 0.5})"},
+          {"epsilon", R"("optimizer": {"name": "adam", "epsilon": 0.5})"},
+          {"weight-decay", R"("weight_decay": 0.5)"},
+          {"lr-scaling", R"("lr_scaling": "linear")"},
+          {"lr-schedule", R"("lr_schedule": "cosine")"},
+          {"lr-step-size", R"("lr_schedule": "step", "lr_step_size": 5)"},
+          {"lr-gamma", R"("lr_schedule": "step", "lr_step_size": 5, "lr_gamma": 0.5)"},
+          {"lr-cosine-steps", R"("lr_schedule": "cosine", "lr_cosine_steps": 5)"},
+          {"lr-min", R"("lr_schedule": "cosine", "lr_min": 0.001)"},
+          {"lr-warmup-steps", R"("lr_warmup_steps": 5)"},
+          {"lr-warmup-factor", R"("lr_warmup_steps": 5, "lr_warmup_factor": 0.5)"}};
+}
+
 // Otherwise two entries would look like repetitions of each other, and --resume could not tell
 // which of them an earlier run is of.
 TEST_F(RunList, TellsRunsApartByEachOptionThatAnEntryMayHave) {
-  const std::map<std::string, std::string> changes = {
-      {"strategy", R"("strategy": "ps")"},
-      {"label", R"("label": "mine")"},
-      {"gpus", R"("gpus": 4)"},
-      {"batch-size", R"("batch_size": 16)"},
-      {"global-batch-size", R"("global_batch_size": 16)"},
-      {"accumulation-steps", R"("accumulation_steps": 2)"},
-      {"accumulation-sync", R"("accumulation_steps": 2, "accumulation_sync": "every")"},
-      {"precision", R"("precision": "bf16")"},
-      {"servers", R"("strategy": "ps", "servers": 2)"},
-      {"first-bucket-mb", R"("first_bucket_mb": 0.5)"},
-      {"bucket-cap-mb", R"("bucket_cap_mb": 2)"},
-      {"overlap", R"("overlap": false)"},
-      {"all-reduce", R"("all_reduce": "ring")"},
-      {"comm-hook", R"("comm_hook": "bf16")"},
-      {"devices-per-process", R"("devices_per_process": 2)"},
-      {"broadcast-buffers", R"("broadcast_buffers": false)"},
-      {"sync-batch-norm", R"("sync_batch_norm": true)"},
-      {"ps-update", R"("strategy": "ps", "ps_update": "worker")"},
-      {"sync-every", R"("strategy": "localsgd", "sync_every": 2)"},
-      {"outer-lr", R"("strategy": "localsgd", "outer_lr": 0.5)"},
-      {"outer-momentum", R"("strategy": "localsgd", "outer_momentum": 0.5)"},
-      {"ps-mode", R"("strategy": "ps", "ps_mode": "async")"},
-      {"max-staleness", R"("strategy": "ps", "ps_mode": "async", "max_staleness": 2)"},
-      {"backup-workers", R"("strategy": "ps", "backup_workers": 1)"},
-      {"loader-workers", R"("loader_workers": 3)"},
-      {"loader-cost", R"("loader_cost": 3)"},
-      {"emulate-gil", R"("emulate_gil": 3)"},
-      {"emulate-link", R"("emulate_link": "1Gbit,50us")"},
-      {"optimizer", R"("optimizer": {"name": "adam"})"},
-      {"lr", R"("lr": 0.5)"},
-      {"momentum", R"("momentum": 0.5)"},
-      {"nesterov", R"("nesterov": true)"},
-      {"beta1", R"("optimizer": {"name": "adam", "beta1": 0.5})"},
-      {"beta2", R"("optimizer": {"name": "adam", "beta2": 0.5})"},
-      {"epsilon", R"("optimizer": {"name": "adam", "epsilon": 0.5})"},
-      {"weight-decay", R"("weight_decay": 0.5)"},
-      {"lr-scaling", R"("lr_scaling": "linear")"},
-      {"lr-schedule", R"("lr_schedule": "cosine")"},
-      {"lr-step-size", R"("lr_schedule": "step", "lr_step_size": 5)"},
-      {"lr-gamma", R"("lr_schedule": "step", "lr_step_size": 5, "lr_gamma": 0.5)"},
-      {"lr-cosine-steps", R"("lr_schedule": "cosine", "lr_cosine_steps": 5)"},
-      {"lr-min", R"("lr_schedule": "cosine", "lr_min": 0.001)"},
-      {"lr-warmup-steps", R"("lr_warmup_steps": 5)"},
-      {"lr-warmup-factor", R"("lr_warmup_steps": 5, "lr_warmup_factor": 0.5)"}};
+  const std::map<std::string, std::string> changes = changes_of_entries();
   std::map<report::Settings, std::string> keys;
   for (const OptionDefinition& option : option_table()) {
     if (!option.is_per_run() || kNotCompared.contains(option.name)) continue;

@@ -222,8 +222,7 @@ std::vector<Case> exact_cases(int fewest_replicas) {
     if (c.replicas >= fewest_replicas) cases.push_back(c);
   };
   for (const StrategyTraits& row : all_strategies()) {
-    if (!row.is_listed || row.outcome == Outcome::approximate) continue;
-    if (row.splits_layers) continue;  // pipeline_test.cpp
+    if (!row.is_listed || row.splits_layers || row.outcome == Outcome::approximate) continue;
     const std::string name(row.name);
     for (int replicas = 1; replicas <= (row.is_baseline() ? 1 : 4); ++replicas) {
       add({name, replicas});

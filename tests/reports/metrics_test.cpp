@@ -222,5 +222,17 @@ TEST(OverlapRatio, IsMissingWithoutCommunication) {
   EXPECT_EQ(ratio.reason, "no communication");
 }
 
+TEST(StageIdle, IsToldBesideItsBound) {
+  report::Run run;
+  run.strategy_options = {{"stages", "2"}, {"micro_batches", "4"}};
+  for (const double waits_s : {0.1, 0.4}) {
+    DeviceRow& device = run.devices.emplace_back();
+    device.step_time_median_s = Figure::of(1);
+    device.phases["stage_wait_s"] = Figure::of(waits_s);
+  }
+  EXPECT_EQ(stage_idle_words(run), "stages idle 10/40 % (equal ones at least 20 %)");
+  EXPECT_EQ(stage_idle_words(report::Run{}), "");
+}
+
 }  // namespace
 }  // namespace ddpbench::report

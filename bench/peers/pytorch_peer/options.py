@@ -34,6 +34,8 @@ REFUSED = {"runs": "this peer makes no list of runs; give it the options of each
                            "this peer updates after every pass"),
            **dict.fromkeys(("sync_every", "outer_lr", "outer_momentum"),
                            "this peer has no local SGD"),
+           **dict.fromkeys(("stages", "micro_batches", "schedule", "cut"),
+                           "this peer splits no layers"),
            **dict.fromkeys(("hosts", "hostfile", "launcher", "remote_shell", "remote_program",
                             "launcher_args"), ONE_HOST)}
 
