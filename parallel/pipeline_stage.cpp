@@ -119,8 +119,8 @@ BufferView PipelineStage::output_slot(int pass) const {
   return slots_.view().slice(inputs + slot_of(pass) * slot_distance(output_bytes_), output_bytes_);
 }
 
-comm::CallOptions PipelineStage::now() const {
-  return {.after = &replica_->stream(), .start = comm::Start::now};
+comm::CallOptions PipelineStage::after_stream(comm::Start start) const {
+  return {.after = &replica_->stream(), .start = start};
 }
 
 void PipelineStage::wait_for(const comm::Work& work) {
@@ -176,8 +176,8 @@ void PipelineStage::compute_again(int pass) {
 const float* PipelineStage::receive_input(int pass) {
   const BufferView slot = input_slot(pass);
   wait_for(returned_[slot_of(pass)]);
-  const comm::CallOptions deferred{.after = &replica_->stream(), .start = comm::Start::deferred};
-  wait_for(forward_world().recv(flat_elements(slot), forward_world().rank() - 1, deferred));
+  wait_for(forward_world().recv(flat_elements(slot), forward_world().rank() - 1,
+                                after_stream(comm::Start::deferred)));
   return slot.as<float>().data();
 }
 
@@ -187,7 +187,8 @@ void PipelineStage::send_output(int pass) {
   comm::Work& sent = sent_[slot_of(pass)];
   wait_for(sent);
   replica_->device().copy(stream, slot, floats(replica_->graph().output(), slot.bytes));
-  sent = forward_world().send(flat_elements(slot), forward_world().rank() + 1, now());
+  sent = forward_world().send(flat_elements(slot), forward_world().rank() + 1,
+                              after_stream(comm::Start::now));
 }
 
 void PipelineStage::backward_pass(int pass, float grad_scale,
@@ -200,9 +201,8 @@ void PipelineStage::backward_pass(int pass, float grad_scale,
   } else {
     wait_for(sent_[slot_of(pass)]);
     const BufferView slot = output_slot(pass);
-    const comm::CallOptions deferred{.after = &stream, .start = comm::Start::deferred};
-    const comm::Work received =
-        backward_world().recv(flat_elements(slot), forward_world().rank() + 1, deferred);
+    const comm::Work received = backward_world().recv(
+        flat_elements(slot), forward_world().rank() + 1, after_stream(comm::Start::deferred));
     compute_again(pass);
     wait_for(received);
     replica_->device().copy(stream, floats(graph.output_gradient(), slot.bytes), slot);
@@ -211,8 +211,8 @@ void PipelineStage::backward_pass(int pass, float grad_scale,
   if (is_first()) return;
   const BufferView slot = input_slot(pass);
   replica_->device().copy(stream, slot, floats(graph.input_gradient(), slot.bytes));
-  returned_[slot_of(pass)] =
-      backward_world().send(flat_elements(slot), forward_world().rank() - 1, now());
+  returned_[slot_of(pass)] = backward_world().send(flat_elements(slot), forward_world().rank() - 1,
+                                                   after_stream(comm::Start::now));
 }
 
 void PipelineStage::finish() {

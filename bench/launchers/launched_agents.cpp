@@ -31,6 +31,7 @@ namespace {
 
 constexpr const char* kMpirun = "mpirun";
 constexpr const char* kOwnProgram = "/proc/self/exe";
+
 // The agents that have come, until each has said its rank.
 class Arrivals {
  public:

@@ -136,8 +136,7 @@ CudaProbe gpus_of_world(std::vector<std::pair<int, CudaProbe>> visible, int serv
 void add_unknown_gpus(report::Environment& environment, const std::vector<report::GpuInfo>& gpus) {
   std::vector<report::GpuInfo>& known = environment.gpus;
   for (const report::GpuInfo& gpu : gpus) {
-    const bool is_known = std::ranges::count(known, gpu.uuid, &report::GpuInfo::uuid) > 0;
-    if (!is_known) known.push_back(gpu);
+    if (std::ranges::count(known, gpu.uuid, &report::GpuInfo::uuid) == 0) known.push_back(gpu);
   }
 }
 

@@ -197,8 +197,8 @@ Definitions strategy_options() {
        one_of({comm::kAllReduceAlgorithms.begin(), comm::kAllReduceAlgorithms.end()}),
        "ddp, localsgd: how gradients or weights are summed. ring: 2 (n - 1) steps between n ranks, "
        "each with one neighbour; direct: 2 steps, each with all others. auto: what the backend "
-       "does best; the "
-       "report says which it was. nccl, gloo and mpi run their own and take auto only."},
+       "does best; the report says which it was. nccl, gloo and mpi run their own and take auto "
+       "only."},
       {"comm-hook", kPerRun | kPlannedByFit | kBare, "HOOK,...", &Options::comm_hooks, anything(),
        "ddp: how gradients travel. bf16, fp16: in that type. int8: as bytes with a scale for each "
        "256. topk:P: the largest P percent. powersgd:R: matrices as products of rank R. What the "
@@ -207,8 +207,7 @@ Definitions strategy_options() {
        &Options::devices_per_process, between(1, kMostDevices),
        "ddp, zero1, zero2, localsgd: how many devices each process drives, with a thread and a "
        "rank for each (PyTorch's older DistributedDataParallel with several device_ids). It "
-       "divides "
-       "--gpus."},
+       "divides --gpus."},
       {"stages", kPerRun | kPlannedByFit | kBare, "P,...", &Options::stages,
        between(1, kMostDevices),
        "pipeline: parts of the layers, one a device. It divides --gpus: more devices make several "
@@ -224,8 +223,7 @@ Definitions strategy_options() {
        "pipeline: gpipe: all forward passes, then backward. 1f1b: in turn, with fewer in flight."},
       {"cut", kPerRun | kPlannedByFit, "LAYER,...", &Options::cut, anything(),
        "pipeline: the layers behind which the parts end, all but the last (`ddpbench models "
-       "--cuts` "
-       "lists them).",
+       "--cuts` lists them).",
        "parts of equal operations"},
       {"broadcast-buffers", kPerRun, "on|off", &Options::broadcast_buffers, anything(),
        "ddp, zero1, zero2: before each step all ranks take rank 0's running statistics (PyTorch's "

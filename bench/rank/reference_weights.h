@@ -140,7 +140,7 @@ class ReferenceWeights {
     std::span<double> sizes, slice_states, slice_sizes;
   };
   Record record(std::int64_t step) const;
-  // Of a record's numbers of all slices, those that one has of `numbers`.
+  // Takes a slice's numbers from a record's `all`; `numbers` counts those of a part of layers.
   std::span<double> of_slice(std::span<double> all, std::int64_t slice,
                              std::int64_t Extent::*numbers) const;
 

@@ -14,7 +14,7 @@ inline constexpr double kLetOthersSpeak_s = 0.5;
 inline constexpr double kLetRanksSpeak_s = 1;
 // For an answer of a process of this host that does nothing else, and for all agents to close.
 inline constexpr double kMoment_s = 2;
-// For the end of a process that was told to end, with the round trip to its host.
+// For a process that was told to end, with the round trip to its host, or that holds a lock.
 inline constexpr double kLetEnd_s = 5;
 // Of a host whose agent says something every second, of one that takes nothing, and of a program's
 // file system.

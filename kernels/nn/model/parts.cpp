@@ -100,7 +100,7 @@ class Balance {
           .largest = std::max(shorter[i].largest, cuts_[end].flops_before - cuts_[i].flops_before),
           .crossing = shorter[i].crossing + static_cast<double>(ops::element_count(crosses)),
           .before = i};
-      // Of equal ones the last: what fuses with the layer before stays there.
+      // The last of equal ones is taken: what fuses with the layer before stays there.
       if (std::pair(way.largest, way.crossing) <= std::pair(found.largest, found.crossing)) {
         found = way;
       }
