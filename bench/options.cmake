@@ -18,5 +18,6 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   options/option_table.cpp
   options/option_value.cpp
   options/options.cpp
+  options/training_options.cpp
   plan/sweep_plan.cpp)
 set(DDPBENCH_BENCH_OPTION_LIBRARIES ddpbench_version)

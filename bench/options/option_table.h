@@ -102,7 +102,7 @@ inline ValueRule above_zero_to(double maximum) {
 }
 
 // More than any machine has: a slipped digit is refused before it becomes an allocation.
-inline constexpr double kMostDevices = 65536, kMostTimes = 1e6;
+inline constexpr double kMostDevices = 65536, kMostTimes = 1e6, kMostAccumulationSteps = 10000;
 
 // The values of another option with which an option does something. `option` empty: always;
 // `values` empty: all but its default.
@@ -171,6 +171,8 @@ struct OptionDefinition {
 using Definitions = std::vector<OptionDefinition>;
 inline constexpr const char* kHostsGroup = "Hosts and launchers";  // what `help hosts` prints
 const Definitions& option_table();                                 // option_definitions.cpp
+// The part of them that says how a network is trained.
+Definitions training_options();  // training_options.cpp
 // The rows with this heading.
 Definitions in_group(const std::string& group, Definitions rows);
 // The row with its hint, where its choices make it.
