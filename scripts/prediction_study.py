@@ -36,7 +36,8 @@ REPLICATED = ("--strategy=ddp,zero2,localsgd", f"--sync-every={CYCLE}", "--comm-
 
 def command(backend, count, model, arguments=REPLICATED, kind="replicated", servers=0):
     return plan.Command(f"{kind}-{backend}-{count}", (count,),
-                        (*arguments, f"--batch-size={BATCH // count}"), backend, servers, model)
+                        (*arguments, f"--batch-size={BATCH // count}", "--lr=0.001"), backend, servers,
+                        model)
 
 
 def networks(counts):
