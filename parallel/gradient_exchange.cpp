@@ -222,7 +222,7 @@ void GradientExchange::report(PhaseObserver& observer) {
     report_transfer(observer, b, sent_bytes(bucket), ready_s,
                     context_.world == nullptr ? none : started_[b].times());
   }
-  for (std::size_t b = 0; b < buckets().size(); ++b) {
+  for (std::size_t b = 0; b < followed_.size(); ++b) {
     if (followed_bytes(b) == 0) continue;
     const comm::WorkTimes times = followed_[b].times();
     report_transfer(observer, started_.size() + b, followed_bytes(b), times.start_s, times);

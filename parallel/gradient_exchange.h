@@ -87,8 +87,9 @@ class GradientExchange {
 
   // The replica's parameters were set, to those of step 0 or to others. Collective.
   virtual void parameters_set(bool /*to_step_0*/) {}
-  virtual BufferView fetch_gradients();  // as Strategy has it
-  virtual void publish() {}              // likewise: makes the replicas equal
+  virtual BufferView fetch_gradients();             // as Strategy has it
+  virtual void publish() {}                         // likewise: makes the replicas equal
+  virtual bool has_units() const { return false; }  // publish() gathers weights that none has
   // As Strategy::parts and command_servers. Here: what the replica updates by, equal on all ranks.
   virtual void add_parts(std::vector<StatePart>& parts) { replica_->add_parts(parts); }
   virtual void command_servers(Transfer) {}
@@ -134,7 +135,7 @@ class GradientExchange {
   const StrategyConfig& config_;
   const StrategyContext& context_;
   Replica* replica_ = nullptr;        // from connect() on
-  std::vector<comm::Work> followed_;  // [bucket], after the step's passes
+  std::vector<comm::Work> followed_;  // [bucket], after the step's passes; or more
 
  private:
   void start_bucket(std::size_t b);
@@ -153,12 +154,6 @@ class GradientExchange {
 // 2020). Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients.
 std::unique_ptr<GradientExchange> make_all_reduce(const StrategyConfig& config,
                                                   const StrategyContext& context);
-// `zero1`: as ddp, but each rank updates its own part of every bucket (sharded.cpp).
-std::unique_ptr<GradientExchange> make_sharded(const StrategyConfig& config,
-                                               const StrategyContext& context);
-// `zero2`: and each rank keeps the gradients of its parts alone.
-std::unique_ptr<GradientExchange> make_sharded_gradients(const StrategyConfig& config,
-                                                         const StrategyContext& context);
 // `localsgd`: replicas update by their own gradients, and average weights (local_sgd.cpp).
 std::unique_ptr<GradientExchange> make_local_sgd(const StrategyConfig& config,
                                                  const StrategyContext& context);

@@ -112,6 +112,10 @@ class Replicated final : public Strategy {
   BufferView fetch_gradients(std::size_t i) override {
     return exchange_ ? exchange_->fetch_gradients() : Strategy::fetch_gradients(i);
   }
+  void publish_for_evaluation() override {
+    if (!exchange_ || !exchange_->has_units()) return publish();
+    if (shares_state()) broadcast_state(*context_.world, *replica_, kStateRoot);
+  }
   void publish() override {
     if (exchange_) exchange_->publish();
     if (shares_state()) broadcast_state(*context_.world, *replica_, kStateRoot);

@@ -9,6 +9,7 @@
 #include "parallel/comm_hook.h"
 #include "parallel/pipeline_stage.h"
 #include "parallel/replica.h"
+#include "parallel/sharded.h"
 
 namespace ddpbench {
 namespace {
@@ -63,6 +64,14 @@ constexpr StrategyTraits kStrategies[] = {
      .records_steps = true,
      .plan = plan_rank_per_replica,
      .exchange = make_sharded_gradients},
+    {.name = "zero3",
+     .words = "zero2 with the weights in shards, too (FSDP)",
+     .gradient_path = "are averaged where they are updated; weights are gathered unit by unit",
+     .shards_state = true,
+     .gathers_units = true,
+     .groups_ranks = true,
+     .plan = plan_rank_per_replica,
+     .exchange = make_sharded_units},
     {.name = "localsgd",
      .words = "replicas that train by themselves and average weights now and then",
      .gradient_path = "stay where they are; the weights are averaged every H-th step",

@@ -35,6 +35,7 @@ struct StrategyTraits {
   // Its buckets are reduced to ranks and gathered: --all-reduce and --accumulation-sync have no
   // effect.
   bool shards_state = false;
+  bool gathers_units = false;     // weights come and go: --unit-mb takes effect
   bool averages_weights = false;  // not gradients: --sync-every and --outer-... take effect
   bool splits_layers = false;     // over the devices: --stages and --micro-batches take effect
   bool groups_ranks = false;      // --devices-per-process takes effect: a rank a device

@@ -78,6 +78,7 @@ struct StrategyConfig {
   bool sync_batch_norm = false;
   std::size_t first_bucket_bytes = kMiB;
   std::size_t bucket_cap_bytes = 25 * kMiB;
+  std::size_t unit_bytes = 0;      // of zero3; 0: chosen by the network
   std::string comm_hook = "none";  // ddp: how buckets are encoded (comm_hook.h)
   PsUpdate ps_update = PsUpdate::server;
   int sync_every = 1;  // localsgd: steps of a cycle, which ends with the mean of the weights ...
@@ -216,6 +217,8 @@ class Strategy {
   // Queues the evaluation of a batch on replicas()[i], as Replica::evaluate does. Collective where
   // layers are split over ranks.
   virtual void evaluate(std::size_t i, const StepInput& input, std::int64_t samples);
+  // The same, of what evaluation on all ranks together needs.
+  virtual void publish_for_evaluation() { publish(); }
   // What training goes on from beside weights and the statistics of replicas()[0] (state_parts.h):
   // all that there is on any rank. REQUIRES: a worker.
   virtual std::vector<StatePart> parts() = 0;
@@ -229,8 +232,8 @@ class Strategy {
 
   // Replicas of this rank; their weights are current after publish().
   virtual std::vector<Replica*> replicas() = 0;
-  // Those of them whose weights are current after every step. The others then still have those with
-  // which the step began.
+  // Those of them whose weights are current after every step (zero3: once gradients are fetched).
+  // The others then still have those with which the step began.
   virtual std::vector<Replica*> updated_replicas() { return replicas(); }
 };
 

@@ -82,6 +82,9 @@ Definitions strategy_options() {
        "ddp, ps, zero1: send buckets or shards while backward still runs, or after it."},
       {"bucket-cap-mb", kPerRun | kBare, "MIB,...", &Options::bucket_caps_mb, positive(),
        "ddp, zero1, zero2, localsgd: largest bucket of gradients (or weights), in MiB."},
+      {"unit-mb", kPerRun | kPlannedByFit | kBare, "MIB,...", &Options::units_mb, positive(),
+       "zero3: layers whose weights are gathered together, in MiB; two such units are held.",
+       "an eighth of the weights"},
       {"first-bucket-mb", kPerRun | kBare, "MIB,...", &Options::first_buckets_mb, positive(),
        "The same: the first bucket, in MiB; small, so that communication starts early."},
       {"all-reduce", kPerRun | kOfComm | kBare, "", &Options::all_reduces,
@@ -96,7 +99,7 @@ Definitions strategy_options() {
        "last three do not send is added in the next step. Such runs are approximate."},
       {"devices-per-process", kPerRun | kPlannedByFit | kBare, "K,...",
        &Options::devices_per_process, between(1, kMostDevices),
-       "ddp, zero1, zero2, localsgd: how many devices each process drives, with a thread and a "
+       "ddp, zero1 to zero3, localsgd: how many devices each process drives, with a thread and a "
        "rank for each (PyTorch's older DistributedDataParallel with several device_ids). It "
        "divides --gpus."},
       {"stages", kPerRun | kPlannedByFit | kBare, "P,...", &Options::stages,
@@ -117,8 +120,8 @@ Definitions strategy_options() {
        "--cuts` lists them).",
        "parts of equal operations"},
       {"broadcast-buffers", kPerRun, "on|off", &Options::broadcast_buffers, anything(),
-       "ddp, zero1, zero2: before each step all ranks take rank 0's running statistics (PyTorch's "
-       "buffers), or each keeps its own."},
+       "ddp, zero1 to zero3: before each step all ranks take rank 0's running statistics "
+       "(PyTorch's buffers), or each keeps its own."},
       {"sync-batch-norm", kPerRun | kPlannedByFit, "on|off", &Options::sync_batch_norm, anything(),
        "on: batch norm takes mean and variance of the global batch, which the devices exchange in "
        "forward and backward (PyTorch's SyncBatchNorm). off: each device takes those of its own "

@@ -30,7 +30,7 @@ constexpr std::string_view kShortHelp =
   ddpbench COMMAND ...     see below
 
 What most people need:
-  --strategy=LIST       single, dp, ddp, ps, zero1, zero2, or all          [all]
+  --strategy=LIST       single, dp, ddp, ps, zero1, zero2, zero3, or all   [all]
   --gpus=LIST           1,2,4 devices (CPU devices too), or all              [1]
   --model=NAME          network; `ddpbench models` lists them       [simple_cnn]
   --batch-size=N        samples per device and step                         [64]

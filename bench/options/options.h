@@ -163,6 +163,7 @@ struct Options : RunOptions {
   std::vector<std::string> comm_hooks = {"none"};  // encoding_of (parallel/comm_hook.h)
   std::vector<bool> overlaps = {true};
   std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
+  std::vector<double> units_mb;  // zero3, MiB; empty: an eighth of the weights
   // pipeline: parts of the layers (empty: one a device), passes of a step (empty:
   // kDefaultMicroBatches at most), and their order.
   std::vector<int> stages, micro_batches;

@@ -47,6 +47,7 @@ bool averages_weights(const RunCell& cell) {
   return has_buckets(cell) && strategy_traits(cell.strategy).averages_weights;
 }
 bool splits_layers(const RunCell& cell) { return strategy_traits(cell.strategy).splits_layers; }
+bool gathers_units(const RunCell& cell) { return strategy_traits(cell.strategy).gathers_units; }
 bool crosses_links(const RunCell& cell) { return !strategy_traits(cell.strategy).one_process; }
 bool groups_ranks(const RunCell& cell) { return strategy_traits(cell.strategy).groups_ranks; }
 bool has_cuda_graphs(const RunCell& cell) { return strategy_traits(cell.strategy).records_steps; }
@@ -135,6 +136,7 @@ std::vector<SweepAxis> make_axes() {
       axis<&O::first_buckets_mb, &C::first_bucket_mb>("first-bucket-mb", "first_bucket_mb",
                                                       has_buckets),
       axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),
+      special_axis<&O::units_mb, &C::unit_mb>("unit-mb", "unit_mb", gathers_units),
       special_axis<&O::comm_hooks, &C::comm_hook>("comm-hook", "comm_hook", has_hooks),
       axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", all_reduces),
       special_axis<&O::accumulation_syncs, &C::accumulation_sync>(

@@ -32,7 +32,7 @@ struct RunCell {
   // A cell whose strategy ignores one of these has the first value of the option's list.
   int loader_workers = 1;
   bool overlap = true;
-  double bucket_cap_mb = 25, first_bucket_mb = 1;  // MiB
+  double bucket_cap_mb = 25, first_bucket_mb = 1, unit_mb = 0;  // MiB; 0: chosen
   std::string accumulation_sync = "last";  // last | every: the passes that exchange gradients
   std::string ps_update = "server";
   int sync_every = 0;  // localsgd, as the next: steps of a cycle; 0: not chosen yet

@@ -40,7 +40,7 @@ static void from_json(const nlohmann::json& json, RunOptions& options) {
 // The repetition and the entry stay with the supervisor.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunCell, strategy, world_size, servers, batch_size,
                                    global_batch_size, devices_per_process, loader_workers, overlap,
-                                   bucket_cap_mb, first_bucket_mb, accumulation_steps,
+                                   bucket_cap_mb, first_bucket_mb, unit_mb, accumulation_steps,
                                    accumulation_sync, ps_update, ps_mode, max_staleness,
                                    backup_workers, sync_every, outer_lr, outer_momentum, stages,
                                    micro_batches, schedule, all_reduce, comm_hook, cuda_graph)
@@ -124,8 +124,10 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   describe(traits.overlaps && (buckets || traits.has_servers), "overlap", on_off(cell.overlap));
   describe(buckets, "first_bucket_mb", cell.first_bucket_mb);
   describe(buckets, "bucket_cap_mb", cell.bucket_cap_mb);
-  describe(buckets && traits.shares_state() && job.network.has_state && !syncs, "broadcast_buffers",
-           on_off(options.broadcast_buffers));
+  describe(cell.unit_mb > 0, "unit_mb", cell.unit_mb);
+  describe(
+      (buckets || traits.gathers_units) && traits.shares_state() && job.network.has_state && !syncs,
+      "broadcast_buffers", on_off(options.broadcast_buffers));
   describe(syncs && cell.world_size > 1, "sync_batch_norm", "on");
   describe(cell.devices_per_process > 1, "devices_per_process", cell.devices_per_process);
   describe(!job.all_reduce.empty(), "all_reduce", job.all_reduce);
@@ -259,6 +261,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
       job.options.broadcast_buffers && job.network.has_state && !config.sync_batch_norm;
   config.first_bucket_bytes = mebibytes(job.cell.first_bucket_mb);
   config.bucket_cap_bytes = mebibytes(job.cell.bucket_cap_mb);
+  config.unit_bytes = mebibytes(job.cell.unit_mb);
   config.sync_every = job.cell.sync_every;
   config.outer_lr = job.cell.outer_lr;
   config.outer_momentum = job.cell.outer_momentum;

@@ -200,6 +200,11 @@ void RankSession::train() {
 
 void RankSession::save_weights() {
   Replica& replica = *trainer_.strategy().replicas()[0];
+  if (replica.graph().plan().has_units()) {
+    publish();
+    is_measured_ = true;  // what follows takes the memory of all weights, which training does not
+    trainer_.strategy().publish();
+  }
   result_.diverged_tensor = nn::find_not_finite(replica.graph(), replica.device());
   if (job_.options.save_model.empty()) return;
   const double begin = trainer_.now_s();
@@ -344,6 +349,7 @@ void RankSession::evaluate(EpochResult row) {
 }
 
 void RankSession::publish() {
+  if (is_measured_) return publish_result();
   using Telemetry = Known<report::GpuTelemetry>;
   RankDevices& devices = trainer_.devices();
   const bool server = trainer_.is_server();

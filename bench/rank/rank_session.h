@@ -114,6 +114,7 @@ class RankSession {
   std::optional<LossProgress> progress_;  // in training, with --observe=on
   int saves_ = 0;
   CheckpointSaver saver_;
+  bool is_measured_ = false;  // the devices, for the last time
 };
 
 // Calls `body`, which runs the session. When that throws and the session's device hangs, the

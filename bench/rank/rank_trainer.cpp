@@ -343,7 +343,7 @@ ops::LossTotals RankTrainer::take_totals() {
 }
 
 TestTotals RankTrainer::evaluate() {
-  strategy_->publish();
+  strategy_->publish_for_evaluation();
   const std::vector<Replica*> replicas = strategy_->replicas();
   if (test_batches_.empty()) {
     for (Replica* replica : replicas) {
@@ -385,7 +385,15 @@ TestTotals RankTrainer::evaluate_part(std::size_t i) {
   BatchMemory& memory = test_batches_[i];
   TestTotals totals;
   std::vector<std::int32_t> predicted;
-  for (std::int64_t first = begin; first < end; first += batch) {
+  // Ranks that gather weights do so equally often.
+  const std::int64_t world = job_.cell.world_size;
+  const std::int64_t last =
+      replica.graph().plan().has_units() ? begin + (dataset_.test.count + world - 1) / world : end;
+  for (std::int64_t first = begin; first < last; first += batch) {
+    if (first >= end) {
+      replica.graph().forward(replica.stream(), memory.device().images, ops::Mode::evaluation);
+      continue;
+    }
     const std::int64_t count = std::min(batch, end - first);
     data::assemble_range(dataset_.test, normalization, first, count, memory.host());
     if (i == 0) writer_.state(launch::RankState::evaluating);

@@ -280,7 +280,9 @@ std::vector<VerificationResult> measure_divergence(RankTrainer& rank,
 }  // namespace
 
 void check_equal_start(RankTrainer& rank) {
-  const std::uint64_t own = hash_of(*rank.strategy().replicas()[0]);
+  Replica& replica = *rank.strategy().replicas()[0];
+  if (replica.graph().plan().has_units()) rank.strategy().publish();
+  const std::uint64_t own = hash_of(replica);
   const std::uint64_t first = hash_of_rank_0(rank, "verification/start_hash", own);
   if (own == first) return;
   throw VerificationError(fmt::format(

@@ -15,17 +15,61 @@ bool draws(const LoweredNetwork& network) {
                              [](const auto& op) { return op->plan().draws_random_numbers; });
 }
 
-// Plans the cast of the flat parameters, where operations read copies of another type.
-void plan_cast(LoweredNetwork& network, ops::OpBackend& backend) {
+// Plans the casts of weights, where operations read copies of another type.
+void plan_casts(LoweredNetwork& network, ops::OpBackend& backend) {
   const auto is_narrow = [](const auto& op) { return op->plan().weight_type != DataType::fp32; };
   const auto reader = std::ranges::find_if(network.plan.operations, is_narrow);
   if (reader == network.plan.operations.end()) return;
-  const auto count = static_cast<std::int64_t>(network.parameters.weight_bytes / sizeof(float));
-  const auto flat = ops::TensorLayout::plain({count});
-  auto op = backend.make(
-      ops::ReorderDesc{.from = flat, .to = with_type(flat, (*reader)->plan().weight_type)});
-  network.plan.cast_weights = op.get();
-  network.plan.operations.push_back(std::move(op));
+  const DataType type = (*reader)->plan().weight_type;
+  const auto add = [&](std::size_t offset, std::size_t bytes) {
+    const auto flat = ops::TensorLayout::plain({static_cast<std::int64_t>(bytes / sizeof(float))});
+    auto op = backend.make(ops::ReorderDesc{.from = flat, .to = with_type(flat, type)});
+    network.plan.casts.push_back({op.get(), offset});
+    network.plan.operations.push_back(std::move(op));
+  };
+  const ParameterPlan& plan = network.parameters;
+  std::size_t first = 0;
+  for (const std::size_t end : plan.units) {
+    const std::size_t begin = plan.weight_offsets[first];
+    add(begin, plan.weight_offsets[end - 1] + plan.parameters[end - 1].bytes - begin);
+    first = end;
+  }
+  const std::size_t rest = plan.has_units() ? plan.frozen_bytes() : plan.weight_bytes;
+  if (rest > 0) add(plan.held_bytes() - rest, rest);
+}
+
+// A unit may begin at a parameter where in both passes no call reads parameters of both sides, nor
+// any of one side after one of the other. The micro-batched part's calls count as one.
+void find_unit_begins(LoweredNetwork& network) {
+  ParameterPlan& plan = network.parameters;
+  const std::size_t count = plan.parameters.size();
+  plan.may_begin_unit.assign(count + 1, true);
+  const auto forbid = [&](const std::vector<PlannedCall>& calls, bool reversed) {
+    std::vector<std::size_t> first(count, calls.size()), last(count, 0);
+    std::size_t micro = calls.size();
+    for (std::size_t at = 0; at < calls.size(); ++at) {
+      if (calls[at].micro) micro = std::min(micro, at);
+      const std::size_t time = calls[at].micro ? micro : at;
+      for (const std::size_t i : calls[at].parameters) {
+        if (i >= count) continue;
+        first[i] = std::min(first[i], time);
+        last[i] = std::max(last[i], time);
+      }
+    }
+    // Of those before a border in time: the last use, and of those behind it the first.
+    for (std::size_t i = 1; i < count; ++i) {
+      const auto border = static_cast<std::ptrdiff_t>(i);
+      const auto& early = reversed ? first : last;
+      const auto& late = reversed ? last : first;
+      const bool is_apart = reversed ? *std::max_element(late.begin() + border, late.end()) <
+                                           *std::min_element(early.begin(), early.begin() + border)
+                                     : *std::max_element(early.begin(), early.begin() + border) <
+                                           *std::min_element(late.begin() + border, late.end());
+      if (!is_apart) plan.may_begin_unit[i] = false;
+    }
+  };
+  forbid(network.plan.forward, true);  // parameters come in reverse order
+  forbid(network.plan.backward, false);
 }
 
 // The calls of the micro-batched part, which come last, write all their gradients before any is
@@ -48,6 +92,7 @@ void plan_gradients(LoweredNetwork& network, const GraphOptions& options) {
     }
     while (complete < count && is_complete[complete]) ++complete;
   }
+  find_unit_begins(network);
   if (options.place_gradients) options.place_gradients(plan);
 }
 
@@ -58,11 +103,11 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
         fmt::format("the batch of {} must be at least 1, found {}", model.name, options.batch));
   }
   LoweredNetwork network = lower_network(model, backend, options);
-  plan_cast(network, backend);
   if (options.training) {
     plan_backward(network.plan, backend, options.input_gradient);
     plan_gradients(network, options);
   }
+  plan_casts(network, backend);
   place_values(network.plan);
   for (const auto& op : network.plan.operations) {
     network.plan.workspace_bytes =
@@ -125,12 +170,12 @@ ProgramMemory Graph::Memory::views() const {
 Graph::Memory Graph::allocate_memory(const LoweredNetwork& network, Device& device,
                                      const GraphOptions& options) {
   Memory memory;
-  const ops::Op* const cast = network.plan.cast_weights;
+  const std::vector<WeightCast>& casts = network.plan.casts;
+  const std::size_t weight_bytes = network.parameters.held_bytes();
   const std::vector<PlannedBuffer> planned = {
       {&memory.weight_copies, MemoryCategory::weights,
-       cast != nullptr ? cast->plan().output.bytes : 0},
-      {&memory.weights, MemoryCategory::weights, network.parameters.weight_bytes,
-       options.weight_sharing},
+       casts.empty() ? 0 : weight_bytes / sizeof(float) * size_of(casts[0].op->plan().output.type)},
+      {&memory.weights, MemoryCategory::weights, weight_bytes, options.weight_sharing},
       {&memory.gradients, MemoryCategory::gradients, network.parameters.gradient_bytes,
        options.gradient_sharing},
       {&memory.state, MemoryCategory::state, network.parameters.state_bytes},
@@ -158,9 +203,18 @@ Graph::Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
       device_(device),
       backend_(backend),
       memory_(allocate_memory(network, device, options)),
+      store_(options.store),
       plan_(std::move(network.plan)),
       parameters_(std::move(network.parameters)),
-      program_(plan_, parameters_, memory_.views()) {}
+      program_(plan_, parameters_, memory_.views()) {
+  program_.use(store_);
+}
+
+void Graph::hold_whole() {
+  const std::vector<PlannedBuffer> planned = {
+      {&whole_, MemoryCategory::weights, parameters_.weight_bytes}};
+  if (parameters_.has_units() && !whole_) allocate(device_, planned);
+}
 
 void Graph::to_host(const ops::TensorLayout& layout, const std::byte* at,
                     const ops::TensorLayout& plain, std::span<std::byte> host) const {
@@ -272,10 +326,17 @@ std::vector<float> Graph::export_parameter(std::size_t i, const BufferView& flat
 void Graph::import_parameter(std::size_t i, std::span<const float> values, const BufferView& flat) {
   const ParameterInfo& parameter = parameters_.tensor(i);
   const auto plain = ops::TensorLayout::plain(parameter.shape);
-  ensure(flat.bytes >= parameter.offset_bytes + parameter.bytes, "{} is not in {} bytes",
-         parameter.name, flat.bytes);
   ensure(values.size_bytes() == plain.bytes, "{} has {} values, found {}", parameter.name,
          plain.bytes / sizeof(float), values.size());
+  if (parameters_.has_units() && flat.data == whole_.data()) {
+    // By way of the place where its unit will be.
+    const BufferView at =
+        memory_.weights.view().slice(parameters_.weight_offset(i), parameter.bytes);
+    to_device(std::as_bytes(values), plain, parameter.layout, at.data);
+    return store_->put(parameter.offset_bytes, at);
+  }
+  ensure(flat.bytes >= parameter.offset_bytes + parameter.bytes, "{} is not in {} bytes",
+         parameter.name, flat.bytes);
   to_device(std::as_bytes(values), plain, parameter.layout, flat.data + parameter.offset_bytes);
 }
 

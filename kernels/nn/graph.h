@@ -49,8 +49,12 @@ class Graph {
   // this part gives to each other one.
   std::vector<std::size_t> exchanges() const;
 
-  const Buffer& weights() const { return memory_.weights; }  // flat, plan().weight_bytes
-  const Buffer& gradients() const;                           // flat, same order; REQUIRES: training
+  // Flat, plan().weight_bytes; with units nothing, but between hold_whole() and drop_whole().
+  const Buffer& weights() const { return parameters_.has_units() ? whole_ : memory_.weights; }
+  const Buffer& resident_weights() const { return memory_.weights; }  // what operations read
+  void hold_whole();
+  void drop_whole() { whole_ = {}; }
+  const Buffer& gradients() const;  // flat, same order; REQUIRES: training
   // Flat, plan().state_bytes; empty where no operation has any.
   const Buffer& state() const { return memory_.state; }
 
@@ -113,6 +117,8 @@ class Graph {
   Device& device_;
   ops::OpBackend& backend_;
   Memory memory_;
+  WeightStore* store_;
+  Buffer whole_;  // all weights, where there are units and somebody asked for them
   Plan plan_;
   ParameterPlan parameters_;
   Program program_;

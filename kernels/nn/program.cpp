@@ -28,7 +28,7 @@ class Program::Binder {
     const auto trailing = static_cast<std::size_t>(
         std::find_if(backward.begin(), backward.end(), is_micro) - backward.begin());
     const std::size_t calls = plan_.micro_batch == 0 ? 0 : plan_.repeats(true);
-    if (plan_.cast_weights != nullptr) bind_cast();
+    for (const WeightCast& cast : plan_.casts) bind_cast(cast);
     for (std::size_t k = 0; k < calls; ++k) bind(forward.first(leading), k, program_.forward_);
     bind(forward.subspan(leading), 0, program_.forward_);
     bind(backward.first(trailing), 0, program_.backward_);
@@ -44,13 +44,18 @@ class Program::Binder {
     }
   }
 
-  void bind_cast() {
-    BoundCall call{.op = plan_.cast_weights, .inputs = {memory_.weights.data}};
-    call.forward = {.inputs = call.inputs,
-                    .output = memory_.weight_copies.data,
-                    .workspace = memory_.workspace.data};
-    add(program_.forward_, std::move(call),
-        fmt::format("weights to {}", to_string(plan_.cast_weights->plan().output.type)));
+  void bind_cast(const WeightCast& cast) {
+    const DataType type = cast.op->plan().output.type;
+    BoundCall call{.op = cast.op, .inputs = {memory_.weights.data + cast.offset_bytes}};
+    call.forward = {
+        .inputs = call.inputs,
+        .output = memory_.weight_copies.data + cast.offset_bytes / sizeof(float) * size_of(type),
+        .workspace = memory_.workspace.data};
+    if (program_.unit_casts_.size() < parameters_.units.size()) {
+      program_.unit_casts_.push_back(std::move(call));
+    } else {
+      add(program_.forward_, std::move(call), fmt::format("weights to {}", to_string(type)));
+    }
   }
 
   void add(std::vector<BoundCall>& calls, BoundCall call, std::string name) {
@@ -140,7 +145,11 @@ class Program::Binder {
 
   void put_parameter_pointers(const PlannedCall& planned, BoundCall& call) {
     for (const std::size_t i : planned.parameters) {
-      const std::size_t offset = parameters_.tensor(i).offset_bytes;
+      const std::size_t offset = parameters_.weight_offset(i);
+      const auto unit = std::ranges::upper_bound(parameters_.units, i);
+      if (unit != parameters_.units.end()) {
+        call.unit = static_cast<std::size_t>(unit - parameters_.units.begin());
+      }
       call.weights.push_back(memory_.weights.data + offset);
       if (const DataType type = planned.op->plan().weight_type; type != DataType::fp32) {
         call.weight_copies.push_back(memory_.weight_copies.data +
@@ -174,12 +183,17 @@ void Program::forward(Stream& stream, const float* input, ops::Mode mode,
   for (BoundCall& call : forward_) {
     call.forward.mode = mode;
     call.forward.draw.places = places;
-    run(call, stream);
+    run(call, true, stream);
   }
   for (BoundCall& call : backward_) call.backward.draw.places = places;
 }
 
-void Program::run(BoundCall& call, Stream& stream) {
+void Program::run(BoundCall& call, bool forward, Stream& stream) {
+  if (store_ != nullptr && call.unit && store_->use(*call.unit, forward, stream) &&
+      !unit_casts_.empty()) {
+    const BoundCall& cast = unit_casts_[*call.unit];
+    cast.op->forward(stream, cast.forward);
+  }
   if (observer_ != nullptr) observer_->begin_call(call.number, stream);
   if (call.direction == Direction::forward) call.op->forward(stream, call.forward);
   if (call.direction == Direction::recompute) call.op->recompute(stream, call.forward);
@@ -190,7 +204,7 @@ void Program::run(BoundCall& call, Stream& stream) {
 void Program::backward(Stream& stream, const GradientReady& ready, bool accumulate) {
   for (BoundCall& call : backward_) {
     call.backward.accumulate = accumulate || call.adds;
-    run(call, stream);
+    run(call, false, stream);
     if (!ready) continue;
     for (const std::size_t parameter : call.ready) ready(parameter);
   }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,17 @@ class LayerObserver {
   // thread that runs the pass. `call` is an index of Graph::call_names().
   virtual void begin_call(std::size_t call, Stream& stream) = 0;
   virtual void end_call(std::size_t call, Stream& stream) = 0;
+};
+
+// Brings the weights of a unit (ParameterPlan::units) before calls that read them.
+class WeightStore {
+ public:
+  virtual ~WeightStore() = default;
+  // Called before each such call, whose pass is a forward or backward one, on its thread. Returns
+  // whether the unit comes now, and was not that of the call before.
+  virtual bool use(std::size_t unit, bool forward, Stream& stream) = 0;
+  // Sets what it keeps of the range of flat weights that begins at `offset`, and waits for it.
+  virtual void put(std::size_t offset, const BufferView& values) = 0;
 };
 
 // Called when the work that makes a parameter's final gradient is queued: once for each parameter
@@ -49,6 +61,7 @@ class Program {
   // Forward's calls, then backward's (Graph::call_names).
   const std::vector<std::string>& call_names() const { return call_names_; }
   void observe(LayerObserver* observer) { observer_ = observer; }
+  void use(WeightStore* store) { store_ = store; }
 
   void forward(Stream& stream, const float* input, ops::Mode mode, const ops::SamplePlaces& places);
   void backward(Stream& stream, const GradientReady& ready, bool accumulate);
@@ -63,17 +76,20 @@ class Program {
     // What these refer to.
     std::vector<const void*> inputs = {}, weights = {}, weight_copies = {};
     std::vector<void*> grad_inputs = {}, grad_parameters = {}, state = {};
-    std::vector<std::size_t> ready = {};  // parameters whose gradients are final after the call
-    std::size_t number = 0;               // in call_names_
+    std::vector<std::size_t> ready = {};   // parameters whose gradients are final after the call
+    std::size_t number = 0;                // in call_names_
+    std::optional<std::size_t> unit = {};  // whose weights it reads
   };
   class Binder;
 
-  void run(BoundCall& call, Stream& stream);
+  void run(BoundCall& call, bool forward, Stream& stream);
 
   std::vector<BoundCall> forward_;
   std::vector<BoundCall> backward_;
+  std::vector<BoundCall> unit_casts_;  // [unit], where operations read copies of weights
   std::vector<std::string> call_names_;
   LayerObserver* observer_ = nullptr;
+  WeightStore* store_ = nullptr;
   // Where calls have addresses in the network's input, and their byte offsets in it.
   std::vector<std::pair<const void**, std::size_t>> input_pointers_;
 };

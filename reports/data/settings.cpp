@@ -188,6 +188,7 @@ constexpr auto kStrategies = std::to_array<StrategyRow>({{kBaseline},
                                                          {"ps"},
                                                          {"zero1", "", false, true},
                                                          {"zero2", "", false, true},
+                                                         {"zero3"},
                                                          {"localsgd"},
                                                          {"pipeline"}});
 
@@ -285,6 +286,7 @@ std::string value_words(std::string_view key, const std::string& value) {
   if (name == "accumulation_steps") return value == "1" ? "1 pass" : value + " passes";
   if (name == "accumulation_sync") return value == "every" ? "sync in every pass" : "sync once";
   if (name == "comm_hook") return value == "none" ? "no hook" : "hook " + value;
+  if (name == "unit_mb") return value == "0" ? "" : fmt::format("units of {} MiB", value);
   if (name == "first_bucket_mb") return fmt::format("first bucket {} MiB", value);
   if (name == "bucket_cap_mb") return fmt::format("bucket cap {} MiB", value);
   if (name == "devices_per_process") return counted(value, "device") + " a process";

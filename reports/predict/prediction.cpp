@@ -145,10 +145,13 @@ StepModel model_of(const Run& run) {
   return model;
 }
 
-// Whether something can be predicted from this run.
+// Whether something can be predicted from this run. What zero3 gathers within passes, and what
+// pipelines send between stages, is in no model.
 bool is_usable(const Run& run) {
+  constexpr std::string_view kInNoModel[] = {"zero3", "pipeline"};
   return run.status == Status::ok && run.step.time_s && run.injected.empty() && !run.predicted &&
          !run.pushes && run.verification.status != "failed" &&
+         std::ranges::count(kInNoModel, run.strategy) == 0 &&
          !strategy_row(run.strategy).through_primary;
 }
 

@@ -48,7 +48,8 @@ class FitCommand : public testing::Test {
 
 void FitCommand::expect_agreement() {
   const auto found = fits({"--gpus=2", "--memory-per-device=8MiB", "--verify-steps=0"});
-  for (const char* strategy : {"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd"}) {
+  for (const char* strategy :
+       {"single", "dp", "ddp", "ps", "zero1", "zero2", "zero3", "localsgd"}) {
     const json& row = found.at(strategy);
     const int batch = row["batch_per_device"];
     const auto result = program.run(test::small_run(

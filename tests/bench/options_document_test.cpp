@@ -170,7 +170,8 @@ TEST(ShippedConfigurations, MnistIsTheNotebooksTraining) {
   const Options options = options_of({"--config=mnist"}, {{}, {kConfigs}});
   Options expected;
   expected.config_path = kConfigs + "/mnist.json";
-  expected.strategies = {"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd", "pipeline"};
+  expected.strategies = {"single", "dp",    "ddp",      "ps",      "zero1",
+                         "zero2",  "zero3", "localsgd", "pipeline"};
   expected.model = "simple_cnn";
   expected.batch_sizes = {64};
   expected.epochs = 5;

@@ -19,7 +19,8 @@ using ::testing::IsEmpty;
 TEST(OptionSources, WithoutAnythingTheDefaultsHold) {
   Options expected;
   expected.batch_sizes = {kDefaultBatchSize};
-  expected.strategies = {"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd", "pipeline"};
+  expected.strategies = {"single", "dp",    "ddp",      "ps",      "zero1",
+                         "zero2",  "zero3", "localsgd", "pipeline"};
   EXPECT_EQ(options_of({}), expected);
 }
 

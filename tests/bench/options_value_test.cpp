@@ -190,8 +190,8 @@ TEST(OptionValues, EqualEmulatedLinksHaveOneText) {
 }
 
 TEST(OptionValues, EveryStrategyIsComparedWhereNoneIsGiven) {
-  const std::vector<std::string> all = {"single", "dp",    "ddp",      "ps",
-                                        "zero1",  "zero2", "localsgd", "pipeline"};
+  const std::vector<std::string> all = {"single", "dp",    "ddp",      "ps",      "zero1",
+                                        "zero2",  "zero3", "localsgd", "pipeline"};
   const TemporaryDirectory folder;
   folder.write("c.json", R"({"batch_size": 8})");
   folder.write("dp.json", R"({"strategy": "dp"})");
@@ -206,16 +206,17 @@ TEST(OptionValues, EveryStrategyIsComparedWhereNoneIsGiven) {
 // What leaves one file of weights is one run.
 TEST(OptionValues, OneStrategyIsTakenWhereOneRunIsMade) {
   EXPECT_THAT(options_of({"--save-model=w.safetensors"}).strategies, ElementsAre("single"));
-  EXPECT_THAT(refusal({"--strategy=all", "--save-model=w.safetensors"}), HasSubstr("8 runs"));
+  EXPECT_THAT(refusal({"--strategy=all", "--save-model=w.safetensors"}), HasSubstr("9 runs"));
 }
 
 TEST(OptionValues, AllStandsForEveryStrategy) {
   EXPECT_EQ(options_of({"--strategy=all"}).strategies,
-            (std::vector<std::string>{"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd",
-                                      "pipeline"}));
+            (std::vector<std::string>{"single", "dp", "ddp", "ps", "zero1", "zero2", "zero3",
+                                      "localsgd", "pipeline"}));
   EXPECT_THAT(refusal({"--strategy=all,ddp"}), HasSubstr("ddp is listed twice"));
-  EXPECT_THAT(refusal({"--strategy=al"}),
-              HasSubstr("one of single, dp, ddp, ps, zero1, zero2, localsgd, pipeline, all"));
+  EXPECT_THAT(
+      refusal({"--strategy=al"}),
+      HasSubstr("one of single, dp, ddp, ps, zero1, zero2, zero3, localsgd, pipeline, all"));
 }
 
 TEST(OptionValues, WhatOtherProgramsHaveIsRefusedWithWhatThereIs) {

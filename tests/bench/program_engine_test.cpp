@@ -34,12 +34,13 @@ std::vector<std::string> engine_run(const std::string& strategy, const std::stri
 }
 
 TEST_F(OverGloo, StrategiesAreVerifiedAndDpSaysThatItIsOneProcess) {
-  const ProgramResult result = program.run(engine_run(
-      "dp,ddp,ps,zero1,zero2,localsgd", "gloo", {"--gpus=2", "--servers=1,2", "--sync-every=1"}));
+  const ProgramResult result =
+      program.run(engine_run("dp,ddp,ps,zero1,zero2,zero3,localsgd", "gloo",
+                             {"--gpus=2", "--servers=1,2", "--sync-every=1", "--unit-mb=0.05"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("dp is one process by nature, so its runs use shm, not gloo"));
   const json report = program.report();
-  ASSERT_EQ(report["runs"].size(), 7u);
+  ASSERT_EQ(report["runs"].size(), 8u);
   for (const json& run : report["runs"]) {
     EXPECT_EQ(run["verification"]["status"], "passed") << run["strategy"];
     EXPECT_EQ(run["backend"], run["strategy"] == "dp" ? "shm" : "gloo") << run["strategy"];

@@ -139,7 +139,8 @@ TEST_P(CollectiveFailure, AStoppedRankIsNamedAfterTheTimeout) {
       testing::MatchesRegex(GetParam() == "localsgd" ? "all_reduce" : "reduce_scatter|all_gather"));
 }
 
-INSTANTIATE_TEST_SUITE_P(, CollectiveFailure, testing::Values("zero1", "zero2", "localsgd"),
+INSTANTIATE_TEST_SUITE_P(, CollectiveFailure,
+                         testing::Values("zero1", "zero2", "zero3", "localsgd"),
                          [](const auto& p) { return p.param; });
 
 // A strategy of one process has no peers: only the supervisor notices.

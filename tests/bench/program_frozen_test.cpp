@@ -80,7 +80,8 @@ TEST_F(FrozenProgram, IsVerifiedWithEveryStrategyAndSendsTrainedGradientsAlone) 
 TEST_F(FrozenProgram, KeepsItsFrozenWeightsInTheFileAsTheyWere) {
   run("single", {"--lr=1e-30", "--save-model=m.safetensors"});
   const auto start = saved();
-  for (const char* strategy : {"single", "dp", "ddp", "ps", "zero1", "zero2", "localsgd"}) {
+  for (const char* strategy :
+       {"single", "dp", "ddp", "ps", "zero1", "zero2", "zero3", "localsgd"}) {
     run(strategy, {"--gpus=2", "--lr=0.05", "--momentum=0.9", "--weight-decay=0.1",
                    "--save-model=m.safetensors"});
     const auto trained = saved();

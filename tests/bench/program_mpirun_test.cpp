@@ -101,11 +101,11 @@ TEST_F(MpirunLauncher, MakesTheSameMatrix) {
 }
 
 TEST_F(MpirunLauncher, BringsTheBackendThatNeedsIt) {
-  const ProgramResult result = program.run(
-      below_mpirun("single,ddp,zero1,zero2,localsgd", "2", {"--backend=mpi", "--sync-every=1"}));
+  const ProgramResult result = program.run(below_mpirun("single,ddp,zero1,zero2,zero3,localsgd",
+                                                        "2", {"--backend=mpi", "--sync-every=1"}));
   if (result.exit_code == 3) GTEST_SKIP() << result.err;
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  for (const std::size_t i : {1, 2, 3, 4}) {
+  for (const std::size_t i : {1, 2, 3, 4, 5}) {
     const json run = program.report()["runs"][i];
     EXPECT_EQ(run["backend"], "mpi");
     EXPECT_EQ(run["verification"]["status"], "passed") << run["strategy"];

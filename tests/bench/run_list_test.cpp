@@ -178,6 +178,7 @@ std::map<std::string, std::string> changes_of_entries() {
           {"outer-lr", R"("strategy": "localsgd", "outer_lr": 0.5)"},
           {"stages", R"("strategy": "pipeline", "stages": 1)"},
           {"micro-batches", R"("strategy": "pipeline", "micro_batches": 2)"},
+          {"unit-mb", R"("strategy": "zero3", "unit_mb": 1)"},
           {"schedule", R"("strategy": "pipeline", "schedule": "gpipe")"},
           {"cut", R"("strategy": "pipeline", "cut": "pool1")"},
           {"outer-momentum", R"("strategy": "localsgd", "outer_momentum": 0.5)"},

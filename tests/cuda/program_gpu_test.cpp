@@ -61,6 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                     World{"single", 1, "shm", "bf16"}, World{"single", 1, "shm", "fp16"},
                     World{"dp", 2, "shm", "fp16"}, World{"ddp", 2, "shm", "fp16"},
                     World{"zero1", 2, "shm", "fp16"}, World{"zero2", 2, "shm", "fp16"},
+                    World{"zero3", 2, "shm", "fp16"}, World{"zero3", 2, "shm", "bf16"},
                     World{"ps", 2, "shm", "fp16"}, World{"dp", 1, "shm"}, World{"dp", 2, "shm"},
                     World{"dp", 4, "shm"}, World{"dp", 1, "nccl"}, World{"ddp", 1, "shm"},
                     World{"ddp", 2, "shm"}, World{"ddp", 2, "shm", "tf32"},
@@ -71,6 +72,17 @@ INSTANTIATE_TEST_SUITE_P(
       const World& world = tested.param;
       return fmt::format("{}_{}_{}_{}", world.strategy, world.gpus, world.backend, world.precision);
     });
+
+// Each unit is cast where it arrives, before its forward and before its backward.
+TEST_F(CudaProgram, GathersUnitsOfWeightsThatAreComputedInSixteenBits) {
+  for (const char* const precision : {"bf16", "fp16"}) {
+    if (!has_precision(precision)) continue;
+    const json run = CudaProgram::run("zero3", {std::string("--precision=") + precision,
+                                                "--unit-mb=0.001", "--gpus=2", "--oversubscribe"});
+    expect_trained_on_cuda(run);
+    EXPECT_GT(run.at("devices").at(0).at("buckets").size(), 6);  // two units at least, thrice
+  }
+}
 
 // Two runs must agree to the last digit, so no measurement may choose other kernels.
 const std::vector<std::string> kSameBits = {"--precision=fp32", "--deterministic",

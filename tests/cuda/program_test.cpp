@@ -47,7 +47,10 @@ INSTANTIATE_TEST_SUITE_P(
                     StrategyCase{"dp", "shm", "shm"}, StrategyCase{"ddp", "auto", "nccl"},
                     StrategyCase{"ddp", "shm", "shm"}, StrategyCase{"ps", "auto", "shm"},
                     StrategyCase{"ps", "nccl", "nccl"}, StrategyCase{"zero1", "auto", "nccl"},
-                    StrategyCase{"zero2", "auto", "nccl"}, StrategyCase{"zero2", "shm", "shm"}),
+                    StrategyCase{"zero2", "auto", "nccl"}, StrategyCase{"zero2", "shm", "shm"},
+                    StrategyCase{"zero3", "auto", "nccl"}, StrategyCase{"zero3", "shm", "shm"},
+                    StrategyCase{"pipeline", "auto", "nccl"},
+                    StrategyCase{"pipeline", "shm", "shm"}),
     [](const auto& tested) { return tested.param.strategy + "_" + tested.param.backend; });
 
 // conv1 and pool1 as one operation, conv2's bias in pool2. With --deterministic no trial decides.
@@ -99,7 +102,7 @@ TEST_F(NormalizedNetwork, TrainsAlikeInEveryStrategy) {
 }
 
 TEST_F(NormalizedNetwork, AccumulatesInEveryStrategyWithoutGraphs) {
-  for (const std::string strategy : {"single", "dp", "ddp", "ps", "zero1", "zero2"}) {
+  for (const std::string strategy : {"single", "dp", "ddp", "ps", "zero1", "zero2", "zero3"}) {
     SCOPED_TRACE(strategy);
     const json trained = run(strategy, {"--precision=fp32", "--accumulation-steps=2"});
     expect_trained_on_cuda(trained);

@@ -31,7 +31,7 @@ StrategyConfig accumulating(const std::string& strategy, int replicas, int passe
   config.per_device_batch = 4;
   config.optimizer = {.lr = 0.05, .momentum = 0.9};
   config.first_bucket_bytes = 256;
-  config.bucket_cap_bytes = 4096;
+  config.bucket_cap_bytes = config.unit_bytes = 4096;
   return config;
 }
 
@@ -68,11 +68,12 @@ std::vector<Way> ways() {
                           {"ddpLate", accumulating("ddp", 3, 2)},
                           {"zero1", accumulating("zero1", 3, kPasses)},
                           {"zero2", accumulating("zero2", 3, kPasses)},
+                          {"zero3", accumulating("zero3", 3, kPasses)},
                           {"ps", accumulating("ps", kReplicas, kPasses)},
                           {"psWorker", accumulating("ps", kReplicas, kPasses)}};
   all[4].config.sync_every_pass = true;
   all[5].config.overlap = false;
-  all[9].config.ps_update = PsUpdate::worker;
+  all[10].config.ps_update = PsUpdate::worker;
   return all;
 }
 

@@ -32,7 +32,7 @@ StrategyConfig small_config(const std::string& strategy, int replicas, int passe
   config.per_device_batch = 4;
   config.optimizer = {.lr = 0.05, .momentum = 0.9};
   config.first_bucket_bytes = 256;
-  config.bucket_cap_bytes = 4096;
+  config.bucket_cap_bytes = config.unit_bytes = 4096;
   return config;
 }
 
@@ -64,6 +64,7 @@ std::vector<ScaledWay> scaled_ways() {
           {"zero1Adam", with_adam(small_config("zero1", 2, 2))},
           {"zero2", small_config("zero2", 2, 2)},
           {"zero2Adam", with_adam(small_config("zero2", 3))},
+          {"zero3", small_config("zero3", 2, 2)},
           {"localsgd", small_config("localsgd", 2)}};
 }
 

@@ -33,7 +33,7 @@ StrategyConfig loss_config(const std::string& strategy, int replicas) {
   config.per_device_batch = kSamples / replicas;
   config.optimizer = {.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01};
   config.first_bucket_bytes = 64;
-  config.bucket_cap_bytes = 1024;
+  config.bucket_cap_bytes = config.unit_bytes = 1024;
   return config;
 }
 
@@ -98,7 +98,7 @@ TEST_P(LossOfStrategy, TakesAStepWithoutALabelThatCounts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LossOfStrategy,
-                         testing::Values("reference", "dp", "ddp", "zero1", "zero2", "ps"),
+                         testing::Values("reference", "dp", "ddp", "zero1", "zero2", "zero3", "ps"),
                          [](const testing::TestParamInfo<const char*>& tested) {
                            return std::string(tested.param);
                          });

@@ -164,6 +164,23 @@ TEST(NeedsSurvey, FindsGradientsInTheMemoryOfTheBucketsBefore) {
   EXPECT_GE(gradients("zero2"), gradients("ddp") / 4);
 }
 
+// zero3 holds a part of weights, gradients and optimizer's state, and few units of the first two.
+TEST(NeedsSurvey, FindsAPartOfAllAndTwoUnitsWhereWeightsAreSharded) {
+  const auto found = [](const char* strategy, MemoryCategory category) {
+    StrategyConfig config = surveyed_config(strategy, 4);
+    config.unit_bytes = 256;
+    return in(survey(config, many_equal_layers())[0], category);
+  };
+  const auto held = [&](const char* strategy) {
+    return found(strategy, MemoryCategory::weights) + found(strategy, MemoryCategory::gradients) +
+           found(strategy, MemoryCategory::optimizer);
+  };
+  // A fourth, and two of 8 layers, all alike.
+  EXPECT_LE(found("zero3", MemoryCategory::weights),
+            found("ddp", MemoryCategory::weights) * 17 / 32);
+  EXPECT_LE(held("zero3"), held("ddp") * 17 / 32);
+}
+
 INSTANTIATE_TEST_SUITE_P(, SurveyedStrategy, testing::ValuesIn(known_strategies()),
                          [](const auto& p) { return p.param; });
 

@@ -221,6 +221,7 @@ class Process {
   }
 
   void scale_parameters() {
+    strategy_->fetch_gradients(0);  // as verification, after which all weights can be read
     std::vector<float> values;
     for (const auto& tensor : nn::export_weights(strategy_->updated_replicas()[0]->graph())) {
       for (const float value : tensor.values) values.push_back(value * options_.factor);

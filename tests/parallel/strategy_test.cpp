@@ -45,7 +45,7 @@ StrategyConfig config_of(const std::string& strategy, int replicas) {
   config.per_device_batch = kGlobalBatch / replicas;
   config.optimizer = {.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01};
   config.first_bucket_bytes = 256;  // several buckets although the network is small
-  config.bucket_cap_bytes = 4096;
+  config.bucket_cap_bytes = config.unit_bytes = 4096;
   return config;
 }
 
@@ -442,7 +442,7 @@ TEST_P(NormalizedStrategy, IsNotOneDeviceWithTheWholeBatch) {
 INSTANTIATE_TEST_SUITE_P(Strategies, NormalizedStrategy,
                          testing::Values(Case{"dp", 2}, Case{"dp", 3}, Case{"ddp", 2},
                                          Case{"ddp", 3}, Case{"zero1", 3}, Case{"zero2", 3},
-                                         Case{"ps", 2}),
+                                         Case{"zero3", 3}, Case{"ps", 2}),
                          case_name);
 
 // After a step each replica has moved the state that it began the step with by its own samples.

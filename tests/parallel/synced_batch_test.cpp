@@ -34,7 +34,7 @@ StrategyConfig synced_config(const std::string& strategy, int replicas, bool syn
   config.per_device_batch = kSyncedBatch / replicas;
   config.optimizer = {.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01};
   config.first_bucket_bytes = 256;
-  config.bucket_cap_bytes = 4096;
+  config.bucket_cap_bytes = config.unit_bytes = 4096;
   config.sync_batch_norm = synced;
   return config;
 }
@@ -99,15 +99,14 @@ TEST_P(SyncedStrategy, TakesOneValueAChannelOnEachDevice) {
   EXPECT_THROW(run(synced_config(strategy, replicas, false), 1), ops::BatchTooSmall);
 }
 
-INSTANTIATE_TEST_SUITE_P(, SyncedStrategy,
-                         testing::Values(SyncedCase{"dp", 2}, SyncedCase{"dp", 3},
-                                         SyncedCase{"ddp", 2}, SyncedCase{"ddp", 3},
-                                         SyncedCase{"zero1", 2}, SyncedCase{"zero2", 3},
-                                         SyncedCase{"ps", 2}, SyncedCase{"ps", 3}),
-                         [](const auto& chosen) {
-                           return chosen.param.strategy + "On" +
-                                  std::to_string(chosen.param.replicas);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    , SyncedStrategy,
+    testing::Values(SyncedCase{"dp", 2}, SyncedCase{"dp", 3}, SyncedCase{"ddp", 2},
+                    SyncedCase{"ddp", 3}, SyncedCase{"zero1", 2}, SyncedCase{"zero2", 3},
+                    SyncedCase{"zero3", 2}, SyncedCase{"ps", 2}, SyncedCase{"ps", 3}),
+    [](const auto& chosen) {
+      return chosen.param.strategy + "On" + std::to_string(chosen.param.replicas);
+    });
 
 class SyncObserver : public PhaseObserver {
  public:

@@ -44,7 +44,7 @@ StrategyConfig resumed_config(
   config.strategy = strategy;
   config.replicas = replicas;
   config.optimizer = optimizer;
-  config.first_bucket_bytes = config.bucket_cap_bytes = 4096;
+  config.first_bucket_bytes = config.bucket_cap_bytes = config.unit_bytes = 4096;
   change(config);
   config.per_device_batch = 12 / replicas / config.accumulation_steps;
   return config;
@@ -120,6 +120,7 @@ const std::vector<ResumedCase> kResumedCases = {
     {"zero1", resumed_config("zero1", 3, warm_adamw())},
     {"zero1_two", resumed_config("zero1", 2, plain_sgd())},
     {"zero2", resumed_config("zero2", 3, warm_adamw())},
+    {"zero3", resumed_config("zero3", 3, warm_adamw())},
     {"zero2_accumulating",
      resumed_config("zero2", 2, plain_sgd(),
                     [](StrategyConfig& config) { config.accumulation_steps = 2; })},

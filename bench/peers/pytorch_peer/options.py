@@ -36,6 +36,7 @@ REFUSED = {"runs": "this peer makes no list of runs; give it the options of each
                            "this peer has no local SGD"),
            **dict.fromkeys(("stages", "micro_batches", "schedule", "cut"),
                            "this peer splits no layers"),
+           "unit_mb": "this peer shards no weights",
            **dict.fromkeys(("hosts", "hostfile", "launcher", "remote_shell", "remote_program",
                             "launcher_args"), ONE_HOST)}
 

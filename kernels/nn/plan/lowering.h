@@ -16,6 +16,8 @@
 
 namespace ddpbench::nn {
 
+class WeightStore;
+
 struct GraphOptions {
   std::int64_t batch = 0;
   std::uint64_t seed = 0;  // of what layers draw at random (dropout)
@@ -27,7 +29,10 @@ struct GraphOptions {
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
   Sharing gradient_sharing = Sharing::process_private;  // mappable: peers read the gradients
   Sharing weight_sharing = Sharing::process_private;    // mappable: ps and broadcast
-  // Places gradients elsewhere: sets gradient_offsets and gradient_bytes. May be empty.
+  // Null: weights stay in memory. Outlives the graph; place_gradients makes units.
+  WeightStore* store = nullptr;
+  // Places gradients elsewhere: sets gradient_offsets and gradient_bytes. May be empty. Or makes
+  // units, and then places weights, too.
   std::function<void(ParameterPlan&)> place_gradients = {};
   // Called when all is planned and nothing is allocated, with the graph's needs on its device. The
   // caller adds its own needs and throws when the sum is too much. May be empty.

@@ -37,10 +37,22 @@ struct ParameterPlan {
   // backward first writes it.
   std::vector<std::size_t> gradient_offsets, written_after;
   std::size_t gradient_bytes = 0;
+  // Whether a unit may begin at a parameter: layers before and behind it are not interleaved.
+  std::vector<bool> may_begin_unit;
+  // Where weights come and go (WeightStore): the end parameter of each unit, and of each tensor the
+  // place in the memory of weights. Empty: all weights stay, and lie as in the flat buffer.
+  std::vector<std::size_t> units, weight_offsets;
+  std::size_t resident_bytes = 0;
   // A hash of names, shapes, types, layout tags and offsets. Ranks may train together only if it is
   // equal.
   std::uint64_t hash = 0;
 
+  bool has_units() const { return !units.empty(); }
+  std::size_t held_bytes() const { return has_units() ? resident_bytes : weight_bytes; }
+  std::size_t frozen_bytes() const { return weight_bytes - flat_bytes; }
+  std::size_t weight_offset(std::size_t i) const {
+    return has_units() ? weight_offsets[i] : tensor(i).offset_bytes;
+  }
   std::size_t tensor_count() const { return parameters.size() + frozen.size(); }
   const ParameterInfo& tensor(std::size_t i) const {
     return i < parameters.size() ? parameters[i] : frozen.at(i - parameters.size());

@@ -55,6 +55,11 @@ struct PlannedCall {
   bool passes_gradient = false;
 };
 
+struct WeightCast {
+  ops::Op* op = nullptr;
+  std::size_t offset_bytes = 0;  // in the memory of weights
+};
+
 struct Plan {
   std::int64_t batch = 0;
   std::int64_t micro_batch = 0;  // 0: no micro-batches
@@ -66,9 +71,11 @@ struct Plan {
   std::vector<int> logits;            // of each output, the main one's first
   std::vector<int> output_gradients;  // likewise; empty: forward only
   int input_gradient = kNoValue;      // where backward computes it
-  ops::Op* cast_weights = nullptr;    // the flat parameters' copies; null: nothing reads any
-  std::size_t arena_bytes = 0;        // activations and their gradients
-  std::size_t workspace_bytes = 0;    // one that all operations share
+  // The weights' copies: one of all, or with units (ParameterPlan) one of each and then one of what
+  // is frozen. Empty: nothing reads any.
+  std::vector<WeightCast> casts;
+  std::size_t arena_bytes = 0;      // activations and their gradients
+  std::size_t workspace_bytes = 0;  // one that all operations share
 
   bool trains() const { return !output_gradients.empty(); }
   // How often a call runs in a pass.
