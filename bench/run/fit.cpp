@@ -28,6 +28,8 @@ std::int64_t number_of(std::int64_t batch) {
   return batch <= kBatchStep ? batch : batch / kBatchStep + kBatchStep - 1;
 }
 
+constexpr const char* kReferenceRole = "the reference of the verification";
+
 // The largest batch of one run of the command.
 struct FitRow {
   std::int64_t batch = 0;  // samples a device; 0: none fits
@@ -69,7 +71,7 @@ class RunFit {
     std::vector<Fullness> all = plan_(job);
     if (needs_reference(job)) {
       all.push_back(fullest(plan_(reference_job(job))));
-      all.back().role = "the reference of the verification";
+      all.back().role = kReferenceRole;
     }
     return planned_[batch] = std::move(all);
   }
@@ -181,6 +183,24 @@ void settle(Options& options, const HostDevices& host) {
   options.until_ci.reset();
 }
 
+// Where some runs cannot hold the network: which can, in a sentence. Else empty.
+std::string holding_note(const std::string& network, const std::vector<TrainingJob>& jobs,
+                         const std::vector<FitRow>& rows) {
+  std::vector<std::string> hold;
+  bool blames_reference = false;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const RunCell& cell = jobs[i].cell;
+    if (rows[i].batch > 0)
+      hold.push_back(report::name_of(cell.strategy, cell.world_size, cell.servers));
+    blames_reference |= rows[i].batch == 0 && rows[i].most.role == kReferenceRole;
+  }
+  if (hold.size() == rows.size()) return "";
+  return fmt::format("{} fits with {}{}.", network,
+                     hold.empty() ? "none of these; zero3 and pipeline on more devices need less"
+                                  : fmt::to_string(fmt::join(hold, ", ")),
+                     blames_reference ? "; --verify-steps=0 leaves the reference out" : "");
+}
+
 }  // namespace
 
 // The numbers of the batches are doubled until one does not fit, then the bracket is halved.
@@ -243,10 +263,14 @@ int run_fit(Options options) {
   const auto plan = [&](const TrainingJob& job) {
     return fullness_of(plan_run_memory(job, model, dataset, devices), memories);
   };
+  std::vector<FitRow> rows;
   for (const TrainingJob& job : jobs) {
-    const FitRow row = RunFit(job, plan).row();
+    const FitRow& row = rows.emplace_back(RunFit(job, plan).row());
     records.rows.push_back(cells_of(job, row));
     if (!row.note.empty()) records.notes.push_back(row.note);
+  }
+  if (std::string note = holding_note(network.name, jobs, rows); !note.empty()) {
+    records.notes.push_back(std::move(note));
   }
   records.name = "fits";
   records.columns = fit_columns();
