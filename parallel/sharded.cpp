@@ -275,7 +275,7 @@ void ShardedGradients::parameters_set(bool to_step_0) {
   if (to_step_0) fetched_ = {};
   if (replica_->loss_scale() == nullptr || zeros_) return;
   const std::vector<PlannedBuffer> planned = {
-      {&zeros_, MemoryCategory::workspace, nn::kParameterAlignment}};
+      {&zeros_, MemoryCategory::workspace, granule() + nn::kParameterAlignment}};
   allocate(replica_->device(), planned);
   fill_with_zeros(replica_->device(), replica_->stream(), zeros_);
 }
@@ -334,15 +334,17 @@ std::vector<Bucket> ShardedGradients::plan_groups(const nn::ParameterPlan& param
                       std::min(most, config_.bucket_cap_bytes));
 }
 
-// Behind a parameter that ends within a line lies what a bucket of a step before had there, which
-// may be infinite.
+// Behind a parameter that ends within a line, or a unit within a granule, lies what a bucket of a
+// step before had there, which may be infinite.
 void ShardedGradients::begin_step() {
   if (!zeros_) return;
   const nn::ParameterPlan& plan = replica_->graph().plan();
   const BufferView all = replica_->graph().gradients().view();
   for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
     const std::size_t bytes = plan.parameters[i].bytes;
-    const std::size_t gap = round_up(bytes, nn::kParameterAlignment) - bytes;
+    const bool is_last = i + 1 == plan.parameters.size();
+    const std::size_t next = is_last ? plan.flat_bytes : plan.parameters[i + 1].offset_bytes;
+    const std::size_t gap = next - plan.parameters[i].offset_bytes - bytes;
     if (gap == 0) continue;
     replica_->device().copy(replica_->stream(), all.slice(plan.gradient_offsets[i] + bytes, gap),
                             zeros_.view().slice(0, gap));

@@ -101,7 +101,7 @@ class ShardedGradients : public Sharded {
 
   std::vector<Slot> slots_;  // [bucket]
   Buffer fetched_;           // all gradients, where they were asked for
-  Buffer zeros_;             // of a line, where the loss is scaled
+  Buffer zeros_;             // for the longest gap, where the loss is scaled
 };
 
 // What the rows of strategies.cpp name.

@@ -56,10 +56,11 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
   }
 
   void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) override {
-    check_largest(parameters, needs.device());
+    if (context_.initialize) check_largest(parameters, needs.device());  // else only a plan is made
     ShardedGradients::plan(parameters, needs);
     Buffer whole;
-    const std::size_t held = config_.is_verified ? parameters.weight_bytes : 0;
+    const bool holds = config_.is_verified || config_.is_saved;
+    const std::size_t held = holds ? parameters.weight_bytes : 0;
     needs.add(std::array{PlannedBuffer{&whole, MemoryCategory::weights, held}});
   }
 
@@ -115,18 +116,24 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
     return true;
   }
 
-  void put(std::size_t offset, const BufferView& values) override {
+  Kept kept(std::size_t offset, std::size_t bytes) const override {
     for (std::size_t u = 0; u < buckets().size(); ++u) {
       const BufferView own = own_weights(u);
       const std::size_t at =
           buckets()[u].offset_bytes + static_cast<std::size_t>(world().rank()) * own.bytes;
       const std::size_t begin = std::max(at, offset);
-      const std::size_t end = std::min(at + own.bytes, offset + values.bytes);
-      if (begin >= end) continue;
-      replica_->device().copy(replica_->stream(), own.slice(begin - at, end - begin),
-                              values.slice(begin - offset, end - begin));
+      const std::size_t end = std::min(at + own.bytes, offset + bytes);
+      if (begin < end) return {own.slice(begin - at, end - begin), begin};
     }
-    replica_->stream().synchronize();
+    return {};
+  }
+
+  void put(std::size_t offset, const BufferView& values) override {
+    if (const Kept own = kept(offset, values.bytes); own.memory.bytes > 0) {
+      replica_->device().copy(replica_->stream(), own.memory,
+                              values.slice(own.offset - offset, own.memory.bytes));
+      replica_->stream().synchronize();
+    }
     forget();
   }
 
@@ -138,6 +145,7 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
   };
 
   std::vector<Bucket> plan_groups(const nn::ParameterPlan& plan) const override {
+    if (plan.has_units()) return placed_;
     constexpr std::size_t kParts = 8, kLeast = 128 * kKiB;
     std::size_t sum = 0;
     for (const nn::ParameterInfo& one : plan.parameters) sum += one.bytes;
@@ -150,8 +158,10 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
     std::array<std::size_t, 2> most = {};
     std::size_t parameter = 0, moved = 0;
     const std::vector<Bucket> units = plan_groups(plan);
+    placed_.clear();
     for (std::size_t u = 0; u < units.size(); ++u) {
       const std::size_t bytes = round_up(units[u].bytes, granule());
+      placed_.push_back({units[u].end_parameter, units[u].offset_bytes + moved, bytes});
       for (; parameter < units[u].end_parameter; ++parameter) {
         std::size_t& offset = plan.parameters[parameter].offset_bytes;
         plan.weight_offsets.push_back(offset - units[u].offset_bytes);
@@ -184,7 +194,8 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
     if (largest == units.end() || !free || largest->bytes <= *free) return;
     const std::string& layer = plan.parameters[largest->end_parameter - 1].name;
     throw ConfigError(
-        fmt::format("the unit that begins with {} has {} bytes of weights, and {} has {} free",
+        fmt::format("the unit that begins with {} has {} bytes of weights, and {} has {} free; use "
+                    "a smaller --unit-mb",
                     layer, largest->bytes, device.name(), *free));
   }
 
@@ -237,6 +248,7 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
     followed_units_.push_back(u);
   }
 
+  std::vector<Bucket> placed_;               // the units
   Buffer shard_;                             // this rank's parts of all units
   std::array<Place, 2> places_;              // of even and odd units
   std::optional<std::size_t> current_;       // the unit that is computed

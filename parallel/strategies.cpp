@@ -70,6 +70,7 @@ constexpr StrategyTraits kStrategies[] = {
      .shards_state = true,
      .gathers_units = true,
      .groups_ranks = true,
+     .overlaps = true,
      .plan = plan_rank_per_replica,
      .exchange = make_sharded_units},
     {.name = "localsgd",

@@ -78,6 +78,7 @@ struct StrategyConfig {
   bool sync_batch_norm = false;
   std::size_t first_bucket_bytes = kMiB;
   std::size_t bucket_cap_bytes = 25 * kMiB;
+  bool is_saved = false;           // all weights are read at some time
   std::size_t unit_bytes = 0;      // of zero3; 0: chosen by the network
   std::string comm_hook = "none";  // ddp: how buckets are encoded (comm_hook.h)
   PsUpdate ps_update = PsUpdate::server;

@@ -79,12 +79,13 @@ Definitions comparison_options() {
 Definitions strategy_options() {
   return {
       {"overlap", kPerRun | kBare, "on|off,...", &Options::overlaps, anything(),
-       "ddp, ps, zero1: send buckets or shards while backward still runs, or after it."},
+       "ddp, ps, zero1, pipeline: send buckets or shards while backward still runs, or after it. "
+       "zero3: gather the next unit's weights while one is computed, or when they are needed."},
       {"bucket-cap-mb", kPerRun | kBare, "MIB,...", &Options::bucket_caps_mb, positive(),
        "ddp, zero1, zero2, localsgd: largest bucket of gradients (or weights), in MiB."},
       {"unit-mb", kPerRun | kPlannedByFit | kBare, "MIB,...", &Options::units_mb, positive(),
        "zero3: layers whose weights are gathered together, in MiB; two such units are held.",
-       "an eighth of the weights"},
+       "an eighth of the weights, at least 0.125"},
       {"first-bucket-mb", kPerRun | kBare, "MIB,...", &Options::first_buckets_mb, positive(),
        "The same: the first bucket, in MiB; small, so that communication starts early."},
       {"all-reduce", kPerRun | kOfComm | kBare, "", &Options::all_reduces,

@@ -47,12 +47,15 @@ bool averages_weights(const RunCell& cell) {
   return has_buckets(cell) && strategy_traits(cell.strategy).averages_weights;
 }
 bool splits_layers(const RunCell& cell) { return strategy_traits(cell.strategy).splits_layers; }
-bool gathers_units(const RunCell& cell) { return strategy_traits(cell.strategy).gathers_units; }
 bool crosses_links(const RunCell& cell) { return !strategy_traits(cell.strategy).one_process; }
 bool groups_ranks(const RunCell& cell) { return strategy_traits(cell.strategy).groups_ranks; }
+bool gathers_units(const RunCell& cell) {
+  return strategy_traits(cell.strategy).gathers_units && cell.world_size > 1;
+}
 bool has_cuda_graphs(const RunCell& cell) { return strategy_traits(cell.strategy).records_steps; }
 bool overlaps(const RunCell& cell) {
-  return strategy_traits(cell.strategy).overlaps && (has_buckets(cell) || has_servers(cell));
+  return strategy_traits(cell.strategy).overlaps &&
+         (has_buckets(cell) || gathers_units(cell) || has_servers(cell));
 }
 
 using Heeded = bool (*)(const RunCell&);

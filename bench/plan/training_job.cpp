@@ -121,7 +121,9 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   describe(options.loader_cost_us > 0, "loader_cost_us", options.loader_cost_us);
   describe(options.emulate_gil_us > 0, "emulated_gil_us", options.emulate_gil_us);
   describe(!options.emulate_link.empty(), "emulated_link", options.emulate_link);
-  describe(traits.overlaps && (buckets || traits.has_servers), "overlap", on_off(cell.overlap));
+  const bool units = traits.gathers_units && cell.world_size > 1;
+  describe(traits.overlaps && (buckets || units || traits.has_servers), "overlap",
+           on_off(cell.overlap));
   describe(buckets, "first_bucket_mb", cell.first_bucket_mb);
   describe(buckets, "bucket_cap_mb", cell.bucket_cap_mb);
   describe(cell.unit_mb > 0, "unit_mb", cell.unit_mb);
@@ -261,7 +263,8 @@ StrategyConfig strategy_config(const TrainingJob& job) {
       job.options.broadcast_buffers && job.network.has_state && !config.sync_batch_norm;
   config.first_bucket_bytes = mebibytes(job.cell.first_bucket_mb);
   config.bucket_cap_bytes = mebibytes(job.cell.bucket_cap_mb);
-  config.unit_bytes = mebibytes(job.cell.unit_mb);
+  if (job.cell.unit_mb > 0)
+    config.unit_bytes = std::max<std::size_t>(1, mebibytes(job.cell.unit_mb));
   config.sync_every = job.cell.sync_every;
   config.outer_lr = job.cell.outer_lr;
   config.outer_momentum = job.cell.outer_momentum;
@@ -272,6 +275,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   if (!job.is_reference()) {
     config.comm_hook = job.cell.comm_hook;
     config.is_verified = job.options.verify_steps > 0;
+    config.is_saved = !job.options.save_model.empty() || !job.options.checkpoint.empty();
     config.faults = planted_faults(job.options.injections);
   }
   return config;

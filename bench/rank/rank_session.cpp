@@ -200,13 +200,13 @@ void RankSession::train() {
 
 void RankSession::save_weights() {
   Replica& replica = *trainer_.strategy().replicas()[0];
+  result_.diverged_tensor = nn::find_not_finite(replica.graph(), replica.device());
+  if (job_.options.save_model.empty()) return;
   if (replica.graph().plan().has_units()) {
     publish();
     is_measured_ = true;  // what follows takes the memory of all weights, which training does not
     trainer_.strategy().publish();
   }
-  result_.diverged_tensor = nn::find_not_finite(replica.graph(), replica.device());
-  if (job_.options.save_model.empty()) return;
   const double begin = trainer_.now_s();
   const std::vector<nn::NamedTensor> tensors =
       gather_weights(trainer_.strategy(), trainer_.world());

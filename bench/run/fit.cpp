@@ -190,14 +190,14 @@ std::string holding_note(const std::string& network, const std::vector<TrainingJ
   bool blames_reference = false;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const RunCell& cell = jobs[i].cell;
-    if (rows[i].batch > 0)
-      hold.push_back(report::name_of(cell.strategy, cell.world_size, cell.servers));
+    std::string name = report::name_of(cell.strategy, cell.world_size, cell.servers);
+    const bool is_new = std::ranges::count(hold, name) == 0;
+    if (rows[i].batch > 0 && is_new) hold.push_back(std::move(name));
     blames_reference |= rows[i].batch == 0 && rows[i].most.role == kReferenceRole;
   }
-  if (hold.size() == rows.size()) return "";
-  return fmt::format("{} fits with {}{}.", network,
-                     hold.empty() ? "none of these; zero3 and pipeline on more devices need less"
-                                  : fmt::to_string(fmt::join(hold, ", ")),
+  if (std::ranges::all_of(rows, [](const FitRow& row) { return row.batch > 0; })) return "";
+  if (hold.empty()) hold.emplace_back("none of these");
+  return fmt::format("{} fits with {}{}.", network, fmt::join(hold, ", "),
                      blames_reference ? "; --verify-steps=0 leaves the reference out" : "");
 }
 

@@ -216,6 +216,12 @@ void Graph::hold_whole() {
   if (parameters_.has_units() && !whole_) allocate(device_, planned);
 }
 
+BufferView Graph::kept_weights(std::size_t i) const {
+  const ParameterInfo& parameter = parameters_.parameters[i];
+  if (parameters_.has_units()) return store_->kept(parameter.offset_bytes, parameter.bytes).memory;
+  return memory_.weights.view().slice(parameter.offset_bytes, parameter.bytes);
+}
+
 void Graph::to_host(const ops::TensorLayout& layout, const std::byte* at,
                     const ops::TensorLayout& plain, std::span<std::byte> host) const {
   Buffer staging;

@@ -34,7 +34,13 @@ class WeightStore {
   // Called before each such call, whose pass is a forward or backward one, on its thread. Returns
   // whether the unit comes now, and was not that of the call before.
   virtual bool use(std::size_t unit, bool forward, Stream& stream) = 0;
-  // Sets what it keeps of the range of flat weights that begins at `offset`, and waits for it.
+  // What it keeps of a range of flat weights within a unit, and where that lies; may be empty.
+  struct Kept {
+    BufferView memory;
+    std::size_t offset = 0;
+  };
+  virtual Kept kept(std::size_t offset, std::size_t bytes) const = 0;
+  // Sets that of the range that begins at `offset`, and waits for it.
   virtual void put(std::size_t offset, const BufferView& values) = 0;
 };
 

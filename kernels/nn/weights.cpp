@@ -166,19 +166,20 @@ void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
 }
 
 // A layout's padding is zero and stays so, so a tensor can be searched as it is stored.
-std::string find_not_finite(const Graph& graph, const Device& device) {
+std::string find_not_finite(const Graph& graph, Device& device) {
   const std::vector<ParameterInfo>& parameters = graph.plan().parameters;
-  const BufferView weights = graph.weights().view();
   for (std::size_t i = parameters.size(); i-- > 0;) {
-    const ParameterInfo& parameter = parameters[i];
+    const BufferView kept = graph.kept_weights(i);
     std::vector<float> copy;
-    std::span<const float> values;
-    if (device.is_host_accessible()) {
-      values = weights.slice(parameter.offset_bytes, parameter.bytes).as<float>();
-    } else {
-      values = copy = graph.export_parameter(i, weights);
+    std::span<const float> values = kept.as<float>();
+    if (!device.is_host_accessible()) {
+      copy.resize(values.size());
+      const auto stream = device.make_stream();
+      device.copy(*stream, {reinterpret_cast<std::byte*>(copy.data()), kept.bytes}, kept);
+      stream->synchronize();
+      values = copy;
     }
-    if (std::ranges::any_of(values, is_not_finite)) return parameter.name;
+    if (std::ranges::any_of(values, is_not_finite)) return parameters[i].name;
   }
   return find_not_finite(export_state(graph));
 }

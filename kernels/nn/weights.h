@@ -51,7 +51,7 @@ void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
                        const std::string& origin);
 // The name of the first tensor of weights, or else of state, that has a value that is not a finite
 // number; empty: none has. `device` is the graph's.
-std::string find_not_finite(const Graph& graph, const Device& device);
+std::string find_not_finite(const Graph& graph, Device& device);
 std::string find_not_finite(const std::vector<NamedTensor>& tensors);
 // Throws ConfigError that names the first value that is not a finite number.
 void check_finite(const std::vector<NamedTensor>& tensors, const std::string& origin);

@@ -26,7 +26,7 @@ enum class Phase : std::uint8_t {
   loss,    // dp: loss and its gradient on the primary device, gradient scattered back
   backward,
   reduce,     // dp: gradients reduced to the primary device
-  comm_wait,  // ddp, zero: waiting for the collectives in flight; zero2: within backward, too
+  comm_wait,  // ddp, zero: waiting for the collectives in flight; zero2, zero3: within passes, too
   push,       // ps: sending gradients to the servers
   pull,       // ps: waiting for and receiving parameters or averaged gradients
   optimizer,  // update of the parameters
@@ -72,8 +72,8 @@ class PhaseObserver {
  public:
   virtual ~PhaseObserver() = default;
   // Marks the phase on `stream`. Phases of one stream may not overlap, but sync_batch_norm lies
-  // within forward or backward, and comm_wait and encode may lie within backward; the phases of
-  // different replicas (dp) are marked on their own streams.
+  // within forward or backward, as comm_wait and encode may; the phases of different replicas (dp)
+  // are marked on their own streams.
   virtual void begin(Phase phase, Stream& stream) = 0;
   virtual void end(Phase phase, Stream& stream) = 0;
   virtual void bucket(const BucketTimes& times) = 0;

@@ -188,7 +188,7 @@ constexpr auto kStrategies = std::to_array<StrategyRow>({{kBaseline},
                                                          {"ps"},
                                                          {"zero1", "", false, true},
                                                          {"zero2", "", false, true},
-                                                         {"zero3"},
+                                                         {"zero3", "", false, false, true},
                                                          {"localsgd"},
                                                          {"pipeline"}});
 

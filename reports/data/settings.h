@@ -112,6 +112,7 @@ struct StrategyRow {
   std::string_view collective = {};
   bool through_primary = false;  // all gradients pass through device 0
   bool gathers_weights = false;  // its buckets of weights follow those of gradients
+  bool gathers_units = false;    // of weights, within forward and backward
 };
 
 // The order is that of tables and charts.

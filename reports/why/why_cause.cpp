@@ -34,9 +34,10 @@ Cause communication_cause(const Run& run, const Decomposition& split) {
   if (strategy_row(run.strategy).through_primary) return Cause::primary_device;
   if (run.servers > 0 && run.servers < run.world_size) return Cause::servers;
   if (cycle_of(run) > 0) return Cause::exposed_communication;  // no backward could hide it
-  // If it takes longer than the backward beside it, even perfect overlap leaves some exposed.
-  return split.rank.comm_s > split.rank.backward_s ? Cause::slow_link
-                                                   : Cause::exposed_communication;
+  // If it takes longer than the passes beside it, even perfect overlap leaves some exposed.
+  const double forward_s = strategy_row(run.strategy).gathers_units ? split.rank.forward_s : 0;
+  return split.rank.comm_s > forward_s + split.rank.backward_s ? Cause::slow_link
+                                                               : Cause::exposed_communication;
 }
 
 Cause waiting_cause(const Decomposition& split) {

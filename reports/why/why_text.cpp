@@ -175,8 +175,17 @@ std::string tiny_network(const Case& c) {
       rounded_size(gradient_bytes(c.run)), 100 * overhead_s / parts.step_s);
 }
 
+std::string gathered_units(const Case& c) {
+  return fmt::format(
+      "{}: {} of gradients, and as many of weights twice, take {}, beside {} of forward and "
+      "backward",
+      exposed_share(c), rounded_size(gradient_bytes(c.run)), milliseconds(c.split.rank.comm_s),
+      milliseconds(c.split.rank.forward_s + c.split.rank.backward_s));
+}
+
 // "...: 1.7 MB of gradients take 24.1 ms (busbw 0.12 GB/s), longer than ..."
 std::string slow_link(const Case& c) {
+  if (strategy_row(c.run.strategy).gathers_units) return gathered_units(c);
   const double bytes = gradient_bytes(c.run), comm_s = c.split.rank.comm_s;
   const std::string collective(strategy_row(c.run.strategy).collective);
   std::string bandwidth;
@@ -202,6 +211,7 @@ std::string exposed_communication(const Case& c) {
     return fmt::format("{}: averaging {} of weights every {}, with nothing computed meanwhile",
                        exposed_share(c), rounded_size(gradient_bytes(c.run)),
                        counted(cycle, "step"));
+  if (strategy_row(c.run.strategy).gathers_units) return gathered_units(c);
   const LateBucket late = latest_bucket(c.split);
   if (late.row == nullptr) return exposed_share(c) + ": it runs while nothing is computed";
   if (is_of_weights(c, late))
@@ -229,6 +239,7 @@ std::string smaller_buckets(const Case& c) {
   if (const int cycle = cycle_of(c.run); cycle > 0)
     return fmt::format("try --sync-every={}, which goes further from one device", 2 * cycle);
   if (is_off(c.run, "overlap")) return "try --overlap=on";
+  if (strategy_row(c.run.strategy).gathers_units) return "try another --unit-mb";
   if (has_hook(c.run)) return more_work(c);  // buckets are capped before they are encoded
   const LateBucket late = latest_bucket(c.split);
   if (late.row == nullptr || late.row != &c.split.device->buckets.back() || is_of_weights(c, late))

@@ -68,7 +68,7 @@ void FitCommand::expect_agreement() {
 
 TEST_F(FitCommand, PlansEveryStrategyWithinTheMemoryGiven) {
   const auto found = fits({"--gpus=4", "--memory-per-device=64MiB"});
-  ASSERT_EQ(found.size(), 8U);
+  ASSERT_EQ(found.size(), 9U);
   for (const auto& [strategy, row] : found) {
     EXPECT_GT(row["batch_per_device"], 8) << strategy;
     EXPECT_EQ(row["global_batch"],
@@ -145,7 +145,7 @@ TEST_F(FitCommand, PlansEachStrategyOnceForListsThatDecideNoMemory) {
   config["batch_size"] = {8, 16};
   program.write("lenet.json", config.dump());
   fits({"--gpus=2", "--memory-per-device=64MiB"});
-  EXPECT_EQ(document_["fits"].size(), 8U) << document_["fits"];
+  EXPECT_EQ(document_["fits"].size(), 9U) << document_["fits"];
 }
 
 TEST_F(FitCommand, NamesTheChoicesThatItsRowsDifferIn) {
@@ -158,6 +158,15 @@ TEST_F(FitCommand, NamesTheChoicesThatItsRowsDifferIn) {
             found.at("ddp, no hook")["communication_bytes"]);
   EXPECT_GT(found.at("localsgd, outer momentum 0.9")["optimizer_bytes"],
             found.at("localsgd, outer momentum 0")["optimizer_bytes"]);
+}
+
+TEST_F(FitCommand, SaysWhichRunsHoldANetworkThatOthersCannot) {
+  const auto result = program.run({"fit", "--model=resnet18", "--dataset=synthetic", "--gpus=4",
+                                   "--strategy=ddp,zero3,pipeline", "--memory-per-device=200MiB",
+                                   "--optimizer=adam", "--verify-steps=0"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("resnet18 fits with zero3 on 4 devices, pipeline on 4 devices."));
 }
 
 // With few samples the server of eight workers is the fullest, which no sample makes fuller.

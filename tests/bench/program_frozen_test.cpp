@@ -60,6 +60,7 @@ TEST_F(FrozenProgram, IsVerifiedWithEveryStrategyAndSendsTrainedGradientsAlone) 
            {"dp", "--gpus=3"},
            {"ddp", "--gpus=2", "--bucket-cap-mb=0.001", "--first-bucket-mb=0.001"},
            {"zero1", "--gpus=2", "--bucket-cap-mb=0.001", "--first-bucket-mb=0.001"},
+           {"zero3", "--gpus=2", "--unit-mb=0.001"},
            {"ps", "--gpus=2", "--servers=2"},
            {"ps", "--gpus=2", "--ps-update=worker"}}) {
     std::vector<std::string> options(strategy.begin() + 1, strategy.end());

@@ -165,6 +165,18 @@ TEST_F(CudaProgram, PlansWithAColdCacheOnAGpuWithoutMemory) {
   EXPECT_TRUE(table_of(messages[1]).contains("weights")) << messages[1];
 }
 
+TEST_F(CudaProgram, NamesTheUnitThatNoDeviceHolds) {
+  program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(20 << 20);
+  program.write("tiny.json", R"({"name": "wide", "input": [1, 28, 28], "layers": [
+    {"name": "fc1", "type": "linear", "out_features": 8000},
+    {"name": "fc2", "type": "linear", "out_features": 10}]})");
+  const auto result = program.run(
+      test::small_run("zero3", {"--device=cuda", "--precision=fp32", "--verify-steps=0"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("the unit that begins with fc1.weight has 251"));
+  EXPECT_THAT(result.err, HasSubstr(" free; use a smaller --unit-mb\n"));
+}
+
 TEST_F(CudaProgram, SaysWhatToChangeWhenMemoryIsShort) {
   program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(20 << 20);
   const auto result =

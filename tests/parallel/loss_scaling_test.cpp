@@ -65,6 +65,7 @@ std::vector<ScaledWay> scaled_ways() {
           {"zero2", small_config("zero2", 2, 2)},
           {"zero2Adam", with_adam(small_config("zero2", 3))},
           {"zero3", small_config("zero3", 2, 2)},
+          {"zero3Adam", with_adam(small_config("zero3", 3))},
           {"localsgd", small_config("localsgd", 2)}};
 }
 

@@ -67,6 +67,16 @@ TEST(Why, SaysThatWeightsAreGatheredWhereTheirBucketsAreLate) {
   EXPECT_SAYS(verdict_of(run).sentence, "the last bucket of 1.6 MB");
 }
 
+// Its gathers hide behind forward, too, which takes 6 ms.
+TEST(Why, SaysWhatUnitsOfWeightsTake) {
+  const Step step = {.comm = 16, .exposed = 10};
+  const report::Run run = make_run("zero3", {step, step});
+  const Verdict verdict = verdict_of(run);
+  EXPECT_EQ(verdict.cause, Cause::exposed_communication);
+  EXPECT_SAYS(verdict.sentence, "1.7 MB of gradients, and as many of weights twice, take 16");
+  EXPECT_EQ(verdict.advice, "try another --unit-mb");
+}
+
 TEST(Why, AdvisesASmallerCapWhenALargeBucketComesLast) {
   const Step step = {.comm = 10, .exposed = 8};
   report::Run run = make_run("ddp", {step, step});

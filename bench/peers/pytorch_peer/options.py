@@ -115,7 +115,7 @@ class Option(NamedTuple):
 
 
 OPTIONS = (
-    Option("strategy", "LIST", ["single"], list_of(one_of("single", "dp", "ddp", "ps", "zero1", "zero2")),
+    Option("strategy", "LIST", ["single"], list_of(one_of("single", "dp", "ddp", "ps", "zero1", "zero2", "zero3")),
            "single, dp (nn.DataParallel), ddp (DistributedDataParallel); ps is recorded as skipped"),
     Option("gpus", "LIST|all", [1], device_counts, "numbers of devices, of CPU devices too"),
     Option("model", "NAME|FILE", "simple_cnn", filled, "the network: a name, or a file"),
