@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -87,13 +88,22 @@ int gradient_buckets(const Run& run, const std::map<int, Moved>& all, bool follo
 Transfer transfer_of(const Run& run) {
   const std::string hook = option_of(run, "comm_hook", kNone);
   const bool of_part = hook == "int8" || hook.starts_with("topk:");
-  const bool shards = strategy_row(run.strategy).gathers_weights;
-  return {.collective = shards            ? "reduce_scatter"
-                        : run.servers > 0 ? "push"
-                        : of_part         ? kAllGather
-                                          : "all_reduce",
+  return {.collective = run.servers > 0 ? "push"
+                        : of_part       ? kAllGather
+                                        : kAllReduce,
           .of_part = of_part,
           .servers = run.servers};
+}
+
+// Gradients in shards are reduced to their owners. Where an engine has no such collective (Gloo),
+// and where a bucket does not divide into lines for all, an all-reduce stands in.
+void reduce_to_owners(const Run& run, Transfer& transfer) {
+  constexpr double kLine = 64;
+  const bool divides =
+      run.world_size == 1 || std::fmod(transfer.bytes, kLine * run.world_size) == 0;
+  if (run.backend.ends_with("gloo") || !divides) return;
+  transfer.collective = "reduce_scatter";
+  transfer.tree = run.backend.ends_with("mpi");
 }
 
 void add_transfers(const Run& run, StepModel& model) {
@@ -115,10 +125,14 @@ void add_transfers(const Run& run, StepModel& model) {
     const bool hidden = bucket < gradients;
     next.bytes = moved.bytes;
     next.ready_s = overlaps ? moved.ready_s - wait_s : model.backward_end_s;
-    const double begin_s = std::max({end_s, hidden ? next.ready_s + wait_s : 0, moved.arrived_s});
+    if (shards) next.collective = hidden ? kAllReduce : kAllGather;
+    next.tree = false;
+    if (hidden && shards) reduce_to_owners(run, next);
+    // The root of a tree waits for those that it still sends to.
+    const double arrived_s = next.tree ? 0 : moved.arrived_s;
+    const double begin_s = std::max({end_s, hidden ? next.ready_s + wait_s : 0, arrived_s});
     next.seconds = communicates ? std::max(0.0, moved.end_s - begin_s) : 0;
     end_s = std::max(end_s, moved.end_s);
-    if (!hidden && shards) next.collective = kAllGather;
     (hidden ? model.hidden : model.exposed).push_back(next);
   }
   if (communicates || !shards) return;

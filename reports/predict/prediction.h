@@ -20,12 +20,15 @@ namespace ddpbench::report {
 
 // ---- the model, of plain numbers (step_model.cpp) ----
 
+inline constexpr const char* kAllReduce = "all_reduce";
+
 // What moves between the devices in a step: a bucket, or a shard.
 struct Transfer {
   std::string
       collective;    // "all_reduce", "reduce_scatter", "all_gather"; "push": to servers, or back
   double bytes = 0;  // of the whole buffer, as nccl-tests counts it
   bool of_part = false;  // `bytes` are of one rank's part: the whole grows with the ranks
+  bool tree = false;     // reduced to one rank by a tree, and then scattered, as Open MPI does
   int servers = 0;       // of "push"
   double ready_s = 0;    // its gradients, since the step had its inputs
   double seconds = 0;    // that it was measured to take, waiting for the slowest device included

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
 
@@ -13,7 +14,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr const char *kAllReduce = "all_reduce", *kDirect = "direct";
+constexpr const char* kDirect = "direct";
 
 double whole_bytes(const Transfer& transfer, int ranks) {
   return transfer.of_part ? ranks * transfer.bytes : transfer.bytes;
@@ -71,13 +72,17 @@ Line fitted_line(const StepModel& model) {
 
 }  // namespace
 
+static int tree_height(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
+
 double link_bytes(const Transfer& transfer, int ranks) {
   if (transfer.servers > 0) return transfer.bytes * std::max(1.0, 1.0 * ranks / transfer.servers);
+  if (transfer.tree) return transfer.bytes * (tree_height(ranks) + 1 - 1.0 / ranks);
   return whole_bytes(transfer, ranks) * bus_bandwidth_factor(transfer.collective, ranks);
 }
 
 int link_steps(const Transfer& transfer, int ranks, bool direct) {
   if (transfer.servers > 0) return 1;
+  if (transfer.tree) return tree_height(ranks) + 1;
   const int rounds = direct ? std::min(ranks - 1, 1) : ranks - 1;
   return transfer.collective == kAllReduce ? 2 * rounds : rounds;
 }
@@ -108,7 +113,9 @@ double CommCost::seconds(const Transfer& transfer, int ranks) const {
   const auto& [measured, curve] = beyond == curves.begin() ? *beyond : *std::prev(beyond);
   const double bytes = whole_bytes(transfer, ranks);
   const Split split = split_at(curve.seconds, bytes);
-  const Transfer there{.collective = collective, .bytes = bytes};
+  const Transfer there{.collective = collective,
+                       .bytes = bytes,
+                       .tree = transfer.tree && collective == transfer.collective};
   return split.fixed_s * link_steps(transfer, ranks, curve.direct) /
              link_steps(there, measured, curve.direct) +
          split.moved_s * link_bytes(transfer, ranks) / link_bytes(there, measured);
@@ -144,8 +151,11 @@ void StepModel::fit(double step_s, double waited_s) {
 double StepModel::step_s(int devices, const CommCost* cost) const {
   const double times = 1.0 * devices / ranks, work = divides_batch ? 1 / times : 1;
   const Line line = cost == nullptr ? fitted_line(*this) : Line{};
+  // What further steps wait hides behind their bytes: one chunk moves while another is handled.
   const auto on_line = [&](const Transfer& transfer, int n) {
-    return line.step_s * link_steps(transfer, n, direct) + line.byte_s * link_bytes(transfer, n);
+    const double waits_s = line.step_s * link_steps(transfer, n, direct);
+    const double here_s = line.step_s * link_steps(transfer, ranks, direct);
+    return std::max(waits_s, std::min(waits_s, here_s) + line.byte_s * link_bytes(transfer, n));
   };
   const double ends = ends_s(*this, work, [&](const Transfer& transfer) {
     if (cost != nullptr) return cost->seconds(transfer, devices);

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "netlab"))
 import lab  # noqa: E402
 
 # What passes a link at once after a pause: about a millisecond's worth, so that it flatters nothing.
-BURSTS = {"1gbit": "128kb", "100mbit": "16kb"}
+BURSTS = {"1gbit": "128kb", "100mbit": "16kb", "50mbit": "8kb", "25mbit": "4kb"}
 
 
 class Failed(RuntimeError):
@@ -35,7 +35,9 @@ class Laboratory:
                  for host in range(self.desk)]
         self.lab = lab.Lab(self.desk + 1, [*rates, None],
                            burst=BURSTS[network.slow_rate or network.rate],
-                           congestion_control=network.congestion_control, mtu=network.mtu)
+                           congestion_control=network.congestion_control, mtu=network.mtu,
+                           queue=network.queue)
+        self.mpirun = network.mpirun
         self.shell = self.folder / "shell"
         self.lab.write_shell(self.shell)
 
@@ -53,7 +55,7 @@ class Laboratory:
         words = [program, self.hosts(hosts), f"--backend={backend}", *arguments]
         if backend != "mpi":
             return [*words, f"--remote-shell={self.shell}"]
-        more = " ".join(lab.mpirun_words(self.shell))
+        more = " ".join([*lab.mpirun_words(self.shell), *self.mpirun])
         desk = ["nsenter", "-t", str(self.lab.hosts[self.desk].pid), "-n"]
         return [*desk, *words, "--launcher=mpirun", f"--launcher-args={more}"]
 

@@ -40,6 +40,8 @@ class Network:
     slow_rate: Optional[str] = None
     congestion_control: Optional[str] = None
     mtu: int = 1500
+    queue: str = "20ms"
+    mpirun: Tuple[str, ...] = ()  # further words
 
     def hosts(self):
         return max(len(command.hosts()) for command in self.commands)

@@ -110,14 +110,15 @@ class Lab:
     `burst`: what may pass at once after a pause; a large one flatters short transfers. `ahead_s`: by
     how many whole seconds the clock of each host is ahead, [host]; in time namespaces, which older
     kernels lack. `congestion_control`: the TCP algorithm of all hosts, as bbr; None: the machine's.
-    `mtu`: bytes of an Ethernet frame's contents."""
+    `mtu`: bytes of an Ethernet frame's contents. `queue`: how long a frame may wait before a link; what
+    would wait longer is lost."""
 
     def __init__(self, count, rate=None, ahead_s=None, burst="128kb", congestion_control=None,
-                 mtu=1500):
+                 mtu=1500, queue="20ms"):
         self.switch = None
         self.ahead_s = ahead_s
         self.burst = burst
-        self.mtu = str(mtu)
+        self.mtu, self.queue = str(mtu), queue
         self.congestion_control = congestion_control
         self.hosts = []
         try:
@@ -158,7 +159,7 @@ class Lab:
             self._choose_congestion_control(i, inside)
         if rate is None:
             return
-        shaped = ("root", "tbf", "rate", rate, "burst", self.burst, "latency", "20ms")
+        shaped = ("root", "tbf", "rate", rate, "burst", self.burst, "latency", self.queue)
         run(*inside, "tc", "qdisc", "add", "dev", "eth0", *shaped)
         self._switch("tc", "qdisc", "add", "dev", f"p{i}", *shaped)
 

@@ -99,9 +99,18 @@ TEST(StepModel, MeasuredTransfersAreSplitIntoLatencyAndBytes) {
   // 0.5 ms a step and 1 ns a byte; between 4 there are 3 times the steps and 1.5 times the bytes.
   model.hidden = {all_reduce(1e6, 10 * kMs, 2 * kMs), all_reduce(3e6, 14 * kMs, 4 * kMs)};
   EXPECT_NEAR(model.step_s(2, nullptr), 19 * kMs, 1e-12);    // 14 + 4 + 1
-  EXPECT_NEAR(model.step_s(4, nullptr), 23 * kMs, 1e-12);    // 10 + 4.5 + 7.5 + 1
+  EXPECT_NEAR(model.step_s(4, nullptr), 20.5 * kMs, 1e-12);  // 14 + 1 + 4.5 + 1
   model.direct = true;                                       // always two steps
   EXPECT_NEAR(model.step_s(4, nullptr), 20.5 * kMs, 1e-12);  // 14 + 1 + 4.5 + 1
+}
+
+// The root of 8 takes the whole buffer thrice, and sends 7 parts of it.
+TEST(StepModel, ATreeMovesTheWholeBufferOnEachLevelAndThenScattersIt) {
+  const Transfer tree{.collective = "reduce_scatter", .bytes = 8e6, .tree = true};
+  EXPECT_DOUBLE_EQ(link_bytes(tree, 8), 31e6);
+  EXPECT_DOUBLE_EQ(link_bytes(tree, 5), 30.4e6);
+  EXPECT_DOUBLE_EQ(link_bytes(tree, 2), 12e6);
+  EXPECT_EQ(link_steps(tree, 8, false), 4);
 }
 
 TEST(StepModel, TransfersOfOneSizeAreTakenForBytes) {
