@@ -66,8 +66,7 @@ std::vector<StageTask> plan_tasks(const StrategyConfig& config, int stage) {
 }
 
 int passes_in_flight(const StrategyConfig& config, int stage) {
-  if (!config.one_forward_one_backward) return config.accumulation_steps;
-  return std::min(config.accumulation_steps, config.stages - stage);
+  return std::min(config.accumulation_steps, passes_ahead(config, stage) + 1);
 }
 
 PipelineStage::PipelineStage(const StrategyConfig& config, const StrategyContext& context,

@@ -305,6 +305,10 @@ StackedChart breakdown_chart(std::span<const Report> reports) {
       }
     }
     note_excess(chart);
+    for (const RunGroup& group : runs.groups) {
+      const std::string idle = stage_idle_words(*group.runs.front());
+      if (!idle.empty()) chart.caption.notes.push_back(group.name + ": " + idle);
+    }
   });
 }
 

@@ -254,6 +254,18 @@ TEST(BreakdownChart, OtherIsNeverNegative) {
   EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("they exceed it by up to 29 %")));
 }
 
+TEST(BreakdownChart, TellsTheIdleTimeOfStagesBesideItsBound) {
+  report::Run run = sample_run("pipeline", 2, 1);
+  run.strategy_options = {{"stages", "2"}, {"micro_batches", "4"}};
+  for (DeviceRow& device : run.devices) {
+    device.step_time_median_s = Figure::of(0.02);
+    device.phases["stage_wait_s"] = Figure::of(0.005);
+  }
+  const Report report = report_of({run});
+  EXPECT_THAT(breakdown_chart({&report, 1}).caption.notes,
+              Contains(HasSubstr("stages idle 25/25 % (equal ones at least 20 %)")));
+}
+
 TEST(BreakdownChart, CountsAPhaseThatARunHasNotAsNoTime) {
   report::Run run = sample_run("single", 1, 1);
   run.phases.erase("optimizer_s");
