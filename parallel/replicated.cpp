@@ -113,7 +113,7 @@ class Replicated final : public Strategy {
     return exchange_ ? exchange_->fetch_gradients() : Strategy::fetch_gradients(i);
   }
   void publish_for_evaluation() override {
-    if (!exchange_ || !exchange_->has_units()) return publish();
+    if (!replica_->graph().plan().has_units()) return publish();
     if (shares_state()) broadcast_state(*context_.world, *replica_, kStateRoot);
   }
   void publish() override {

@@ -170,12 +170,11 @@ std::size_t Sharded::followed_bytes(std::size_t b) const {
   return is_divided(b) ? buckets()[b].bytes : 0;
 }
 
-comm::Work Sharded::gather(std::size_t b, const BufferView& part, const BufferView& all,
-                           int number) {
+comm::Work Sharded::gather(std::size_t b, const BufferView& part, const BufferView& all, int number,
+                           comm::Start start) {
   if (!is_divided(b)) return {};
-  return world().all_gather(
-      flat_elements(part), flat_elements(all),
-      {.after = &replica_->stream(), .start = comm::Start::deferred, .bucket = number});
+  return world().all_gather(flat_elements(part), flat_elements(all),
+                            {.after = &replica_->stream(), .start = start, .bucket = number});
 }
 
 BufferView Sharded::own_weights(std::size_t b) const {
@@ -290,7 +289,7 @@ BufferView ShardedGradients::fetch_gradients() {
 
 // Owned gradients come first, then the slots of buckets. A slot begins with room for what comes
 // from the bucket before; the tail is nothing else. Gaps between parameters hold what was there
-// before: of weights nobody reads them.
+// before, and so do gaps between weights, which nobody reads.
 void ShardedGradients::place_gradients(nn::ParameterPlan& plan) {
   const std::vector<Bucket> groups = plan_groups(plan);
   const std::vector<Bucket> buckets = plan_buckets_of(plan);
@@ -326,10 +325,13 @@ void ShardedGradients::place_gradients(nn::ParameterPlan& plan) {
   }
 }
 
-// Buckets on their way take memory, so none is much of the whole.
-std::vector<Bucket> ShardedGradients::plan_groups(const nn::ParameterPlan& parameters) const {
+std::size_t Sharded::most_together(const nn::ParameterPlan& parameters) {
   constexpr std::size_t kParts = 8, kLeast = 128 * kKiB;
-  const std::size_t most = std::max(parameters.flat_bytes / kParts, kLeast);
+  return std::max(parameters.flat_bytes / kParts, kLeast);
+}
+
+std::vector<Bucket> ShardedGradients::plan_groups(const nn::ParameterPlan& parameters) const {
+  const std::size_t most = most_together(parameters);
   return plan_buckets(parameters, std::min(most, config_.first_bucket_bytes),
                       std::min(most, config_.bucket_cap_bytes));
 }

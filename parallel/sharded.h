@@ -44,12 +44,15 @@ class Sharded : public GradientExchange {
   comm::Work reduce(std::size_t b, const BufferView& bucket, const BufferView& to,
                     const comm::CallOptions& options);
   // Brings every rank's part of a bucket to all; nothing where all have it.
-  comm::Work gather(std::size_t b, const BufferView& part, const BufferView& all, int number);
+  comm::Work gather(std::size_t b, const BufferView& part, const BufferView& all, int number,
+                    comm::Start start = comm::Start::deferred);
 
   // The rank's parts of the weights, and of the averaged gradients.
   virtual BufferView own_weights(std::size_t b) const;
   virtual BufferView own_gradients(std::size_t b) const;
   void gather_gradients(const BufferView& flat);
+  // What moves together is no more than this part of the whole, since it takes memory.
+  static std::size_t most_together(const nn::ParameterPlan& parameters);
   // Makes updated weights known to all.
   virtual void gather_weights();
 

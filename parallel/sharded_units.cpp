@@ -65,7 +65,7 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
   }
 
   bool skips_step() override {
-    replica_->graph().drop_whole();  // whoever asked for all weights has read them
+    replica_->graph().drop_whole();  // who asked for all weights has read them by now
     followed_.resize(2 * buckets().size() * static_cast<std::size_t>(config_.accumulation_steps));
     followed_units_.clear();
     forget();
@@ -84,7 +84,6 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
   void command_servers(Transfer transfer) override {
     if (transfer == Transfer::save) publish();
   }
-  bool has_units() const override { return true; }
 
   void publish() override {
     nn::Graph& graph = replica_->graph();
@@ -146,36 +145,29 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
 
   std::vector<Bucket> plan_groups(const nn::ParameterPlan& plan) const override {
     if (plan.has_units()) return placed_;
-    constexpr std::size_t kParts = 8, kLeast = 128 * kKiB;
-    std::size_t sum = 0;
-    for (const nn::ParameterInfo& one : plan.parameters) sum += one.bytes;
-    const std::size_t chosen = std::max(sum / kParts, kLeast);
-    return plan_units(plan, config_.unit_bytes > 0 ? config_.unit_bytes : chosen);
+    return plan_units(plan, config_.unit_bytes > 0 ? config_.unit_bytes : most_together(plan));
   }
 
   // Moves units to whole granules, and gives their weights the two places.
   void place_units(nn::ParameterPlan& plan) {
-    std::array<std::size_t, 2> most = {};
-    std::size_t parameter = 0, moved = 0;
     const std::vector<Bucket> units = plan_groups(plan);
+    std::array<std::size_t, 2> most = {};
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      most[u % 2] = std::max(most[u % 2], round_up(units[u].bytes, granule()));
+    }
+    places_[1].offset = most[0];
     placed_.clear();
+    std::size_t parameter = 0, moved = 0;
     for (std::size_t u = 0; u < units.size(); ++u) {
       const std::size_t bytes = round_up(units[u].bytes, granule());
       placed_.push_back({units[u].end_parameter, units[u].offset_bytes + moved, bytes});
       for (; parameter < units[u].end_parameter; ++parameter) {
         std::size_t& offset = plan.parameters[parameter].offset_bytes;
-        plan.weight_offsets.push_back(offset - units[u].offset_bytes);
+        plan.weight_offsets.push_back(places_[u % 2].offset + offset - units[u].offset_bytes);
         offset += moved;
       }
       moved += bytes - units[u].bytes;
-      most[u % 2] = std::max(most[u % 2], bytes);
       plan.units.push_back(parameter);
-    }
-    places_[1].offset = most[0];
-    for (std::size_t u = 1; u < units.size(); u += 2) {
-      for (std::size_t i = plan.units[u - 1]; i < plan.units[u]; ++i) {
-        plan.weight_offsets[i] += most[0];
-      }
     }
     for (nn::ParameterInfo& frozen : plan.frozen) {
       plan.weight_offsets.push_back(most[0] + most[1] + frozen.offset_bytes - plan.flat_bytes);
@@ -188,10 +180,9 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
 
   // Throws ConfigError where the device cannot hold the largest unit.
   void check_largest(const nn::ParameterPlan& plan, const Device& device) const {
-    const std::vector<Bucket> units = plan_buckets_of(plan);
-    const auto largest = std::ranges::max_element(units, {}, &Bucket::bytes);
+    const auto largest = std::ranges::max_element(placed_, {}, &Bucket::bytes);
     const std::optional<std::size_t> free = device.free_bytes();
-    if (largest == units.end() || !free || largest->bytes <= *free) return;
+    if (largest == placed_.end() || !free || largest->bytes <= *free) return;
     const std::string& layer = plan.parameters[largest->end_parameter - 1].name;
     throw ConfigError(
         fmt::format("the unit that begins with {} has {} bytes of weights, and {} has {} free; use "
@@ -212,9 +203,8 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
   }
 
   BufferView own_weights(std::size_t u) const override {
-    std::size_t before = 0;
-    for (std::size_t i = 0; i < u; ++i) before += own_bytes(buckets()[i]);
-    return shard_.view().slice(before, own_bytes(buckets()[u]));
+    const auto ranks = static_cast<std::size_t>(world().size());  // units lie without gaps
+    return shard_.view().slice(buckets()[u].offset_bytes / ranks, buckets()[u].bytes / ranks);
   }
 
   // They come before their next use.
@@ -238,11 +228,8 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
     const BufferView to =
         replica_->graph().resident_weights().view().slice(place.offset, buckets()[u].bytes);
     const std::size_t number = started_count() + followed_units_.size();
-    place.work =
-        world().all_gather(flat_elements(own_weights(u)), flat_elements(to),
-                           {.after = &replica_->stream(),
-                            .start = config_.overlap ? comm::Start::now : comm::Start::deferred,
-                            .bucket = in_step_ ? static_cast<int>(number) : -1});
+    place.work = gather(u, own_weights(u), to, in_step_ ? static_cast<int>(number) : -1,
+                        config_.overlap ? comm::Start::now : comm::Start::deferred);
     if (!in_step_) return;
     followed_[followed_units_.size()] = place.work;
     followed_units_.push_back(u);

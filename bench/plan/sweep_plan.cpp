@@ -49,9 +49,6 @@ bool averages_weights(const RunCell& cell) {
 bool splits_layers(const RunCell& cell) { return strategy_traits(cell.strategy).splits_layers; }
 bool crosses_links(const RunCell& cell) { return !strategy_traits(cell.strategy).one_process; }
 bool groups_ranks(const RunCell& cell) { return strategy_traits(cell.strategy).groups_ranks; }
-bool gathers_units(const RunCell& cell) {
-  return strategy_traits(cell.strategy).gathers_units && cell.world_size > 1;
-}
 bool has_cuda_graphs(const RunCell& cell) { return strategy_traits(cell.strategy).records_steps; }
 bool overlaps(const RunCell& cell) {
   return strategy_traits(cell.strategy).overlaps &&
@@ -243,6 +240,9 @@ bool all_reduces(const RunCell& cell) {
          !gathers(cell.comm_hook);
 }
 
+bool gathers_units(const RunCell& cell) {
+  return strategy_traits(cell.strategy).gathers_units && cell.world_size > 1;
+}
 int stages_of(const RunCell& cell) {
   if (!splits_layers(cell)) return 1;
   return cell.stages > 0 ? cell.stages : cell.world_size;

@@ -56,6 +56,7 @@ bool all_reduces(const RunCell& cell);
 
 // The devices that the layers of a replica are split over.
 int stages_of(const RunCell& cell);
+bool gathers_units(const RunCell& cell);  // and there is a device to gather from
 
 // An option that may list several values. The axes below are all that a sweep knows of them.
 struct SweepAxis {

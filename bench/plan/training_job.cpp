@@ -121,8 +121,7 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   describe(options.loader_cost_us > 0, "loader_cost_us", options.loader_cost_us);
   describe(options.emulate_gil_us > 0, "emulated_gil_us", options.emulate_gil_us);
   describe(!options.emulate_link.empty(), "emulated_link", options.emulate_link);
-  const bool units = traits.gathers_units && cell.world_size > 1;
-  describe(traits.overlaps && (buckets || units || traits.has_servers), "overlap",
+  describe(traits.overlaps && (buckets || gathers_units(cell) || traits.has_servers), "overlap",
            on_off(cell.overlap));
   describe(buckets, "first_bucket_mb", cell.first_bucket_mb);
   describe(buckets, "bucket_cap_mb", cell.bucket_cap_mb);

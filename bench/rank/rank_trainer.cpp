@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
 #include "bench/options/options.h"
@@ -386,9 +387,8 @@ TestTotals RankTrainer::evaluate_part(std::size_t i) {
   TestTotals totals;
   std::vector<std::int32_t> predicted;
   // Ranks that gather weights do so equally often.
-  const std::int64_t world = job_.cell.world_size;
-  const std::int64_t last =
-      replica.graph().plan().has_units() ? begin + (dataset_.test.count + world - 1) / world : end;
+  const std::int64_t most = ceil_div<std::int64_t>(dataset_.test.count, job_.cell.world_size);
+  const std::int64_t last = replica.graph().plan().has_units() ? begin + most : end;
   for (std::int64_t first = begin; first < last; first += batch) {
     if (first >= end) {
       replica.graph().forward(replica.stream(), memory.device().images, ops::Mode::evaluation);

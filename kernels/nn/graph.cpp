@@ -38,38 +38,35 @@ void plan_casts(LoweredNetwork& network, ops::OpBackend& backend) {
   if (rest > 0) add(plan.held_bytes() - rest, rest);
 }
 
-// A unit may begin at a parameter where in both passes no call reads parameters of both sides, nor
-// any of one side after one of the other. The micro-batched part's calls count as one.
+// Forbids a unit to begin at a parameter where a call reads parameters of both sides, or one of the
+// side behind before the last of the side in front. The micro-batched part's calls count as one.
+void forbid_units(const std::vector<PlannedCall>& calls, bool reversed,
+                  std::vector<bool>& may_begin) {
+  const std::size_t count = may_begin.size();
+  const auto micro =
+      static_cast<std::size_t>(std::ranges::find(calls, true, &PlannedCall::micro) - calls.begin());
+  std::vector<std::size_t> first(count, calls.size()), last(count, 0);
+  for (std::size_t at = 0; at < calls.size(); ++at) {
+    const std::size_t call = calls[at].micro ? micro : at;
+    const std::size_t time = reversed ? calls.size() - 1 - call : call;
+    for (const std::size_t i : calls[at].parameters) {
+      if (i >= count) continue;
+      first[i] = std::min(first[i], time);
+      last[i] = std::max(last[i], time);
+    }
+  }
+  for (std::size_t i = 1; i < count; ++i) last[i] = std::max(last[i], last[i - 1]);
+  for (std::size_t i = count; i-- > 1;) {
+    if (i + 1 < count) first[i] = std::min(first[i], first[i + 1]);
+    if (last[i - 1] >= first[i]) may_begin[i] = false;
+  }
+}
+
 void find_unit_begins(LoweredNetwork& network) {
-  ParameterPlan& plan = network.parameters;
-  const std::size_t count = plan.parameters.size();
-  plan.may_begin_unit.assign(count + 1, true);
-  const auto forbid = [&](const std::vector<PlannedCall>& calls, bool reversed) {
-    std::vector<std::size_t> first(count, calls.size()), last(count, 0);
-    std::size_t micro = calls.size();
-    for (std::size_t at = 0; at < calls.size(); ++at) {
-      if (calls[at].micro) micro = std::min(micro, at);
-      const std::size_t time = calls[at].micro ? micro : at;
-      for (const std::size_t i : calls[at].parameters) {
-        if (i >= count) continue;
-        first[i] = std::min(first[i], time);
-        last[i] = std::max(last[i], time);
-      }
-    }
-    // Of those before a border in time: the last use, and of those behind it the first.
-    for (std::size_t i = 1; i < count; ++i) {
-      const auto border = static_cast<std::ptrdiff_t>(i);
-      const auto& early = reversed ? first : last;
-      const auto& late = reversed ? last : first;
-      const bool is_apart = reversed ? *std::max_element(late.begin() + border, late.end()) <
-                                           *std::min_element(early.begin(), early.begin() + border)
-                                     : *std::max_element(early.begin(), early.begin() + border) <
-                                           *std::min_element(late.begin() + border, late.end());
-      if (!is_apart) plan.may_begin_unit[i] = false;
-    }
-  };
-  forbid(network.plan.forward, true);  // parameters come in reverse order
-  forbid(network.plan.backward, false);
+  std::vector<bool>& may_begin = network.parameters.may_begin_unit;
+  may_begin.assign(network.parameters.parameters.size(), true);
+  forbid_units(network.plan.forward, true, may_begin);  // parameters come in reverse order
+  forbid_units(network.plan.backward, false, may_begin);
 }
 
 // The calls of the micro-batched part, which come last, write all their gradients before any is
@@ -92,7 +89,7 @@ void plan_gradients(LoweredNetwork& network, const GraphOptions& options) {
     }
     while (complete < count && is_complete[complete]) ++complete;
   }
-  find_unit_begins(network);
+  if (options.store != nullptr) find_unit_begins(network);
   if (options.place_gradients) options.place_gradients(plan);
 }
 

@@ -52,7 +52,8 @@ class Graph {
   // Flat, plan().weight_bytes; with units nothing, but between hold_whole() and drop_whole().
   const Buffer& weights() const { return parameters_.has_units() ? whole_ : memory_.weights; }
   const Buffer& resident_weights() const { return memory_.weights; }  // what operations read
-  // Of a trained parameter; with units what this rank keeps of it, which may be nothing.
+  // Returns the weights of a trained parameter. With units it has the part that this rank keeps,
+  // which may be nothing.
   BufferView kept_weights(std::size_t i) const;
   void hold_whole();
   void drop_whole() { whole_ = {}; }

@@ -119,15 +119,15 @@ void add_transfers(const Run& run, StepModel& model) {
   for (const auto& [bucket, moved] : all)
     if (bucket < gradients)
       model.backward_end_s = std::max(model.backward_end_s, moved.ready_s - wait_s);
-  Transfer next = transfer_of(run);
+  const Transfer like = transfer_of(run);
   double end_s = 0;
   for (const auto& [bucket, moved] : all) {
     const bool hidden = bucket < gradients;
+    Transfer next = like;
     next.bytes = moved.bytes;
     next.ready_s = overlaps ? moved.ready_s - wait_s : model.backward_end_s;
-    if (shards) next.collective = hidden ? kAllReduce : kAllGather;
-    next.tree = false;
-    if (hidden && shards) reduce_to_owners(run, next);
+    if (shards && hidden) reduce_to_owners(run, next);
+    if (shards && !hidden) next.collective = kAllGather;
     // The root of a tree waits for those that it still sends to.
     const double arrived_s = next.tree ? 0 : moved.arrived_s;
     const double begin_s = std::max({end_s, hidden ? next.ready_s + wait_s : 0, arrived_s});

@@ -37,7 +37,8 @@ struct ParameterPlan {
   // backward first writes it.
   std::vector<std::size_t> gradient_offsets, written_after;
   std::size_t gradient_bytes = 0;
-  // Whether a unit may begin at a parameter: layers before and behind it are not interleaved.
+  // Whether a unit may begin at a parameter: layers before and behind it are not interleaved. Empty
+  // where no store was given.
   std::vector<bool> may_begin_unit;
   // Where weights come and go (WeightStore): the end parameter of each unit, and of each tensor the
   // place in the memory of weights. Empty: all weights stay, and lie as in the flat buffer.
