@@ -177,20 +177,30 @@ class Placement {
         slant_(draw(random, -0.35, 0.35)),
         bend_(draw(random, -0.05, 0.05)) {}
 
-  // The place in a glyph, or the nearest one, which has no ink.
-  std::size_t find(std::int64_t column, std::int64_t row) const {
-    const float right = static_cast<float>(column) - middle_x_;
-    const float down = static_cast<float>(row) - middle_y_;
-    const float v = cells_down_ * (down - angle_ * right);
-    const float u = cells_across_ * (right + angle_ * down) + slant_ * v + bend_ * v * v;
-    const float x = std::clamp(kEighths * u + kFineColumns / 2, 0.0F, kFineColumns - 1.0F);
-    const float y = std::clamp(kEighths * v + kFineRows / 2, 0.0F, kFineRows - 1.0F);
-    return static_cast<std::size_t>(static_cast<int>(y) * kFineColumns + static_cast<int>(x));
+  // The place of each pixel in a glyph, or the nearest one, which has no ink.
+  std::array<int, kDigitPixels> places() const {
+    std::array<int, kDigitPixels> places;
+    for (std::size_t pixel = 0; pixel < kDigitPixels; pixel += kDigitSide) {
+      const float down = static_cast<float>(pixel / kDigitSide) - middle_y_;
+      for (int column = 0; column < kDigitSide; ++column) {
+        const float right = static_cast<float>(column) - middle_x_;
+        const float v = cells_down_ * (down - angle_ * right);
+        const float u = cells_across_ * (right + angle_ * down) + slant_ * v + bend_ * v * v;
+        const int x = at_eighth(u, kFineColumns), y = at_eighth(v, kFineRows);
+        places[pixel + static_cast<std::size_t>(column)] = y * kFineColumns + x;
+      }
+    }
+    return places;
   }
 
  private:
   static float draw(SplitMix64& random, double low, double high) {
     return static_cast<float>(random.uniform(low, high));
+  }
+  // Of `count` eighths of an axis, whose middle is 0 cells.
+  static int at_eighth(float cells, int count) {
+    const float eighth = kEighths * cells + static_cast<float>(count / 2);
+    return static_cast<int>(std::min(std::max(eighth, 0.0F), static_cast<float>(count - 1)));
   }
   float middle_x_, middle_y_, angle_, cells_across_, cells_down_, slant_, bend_;
 };
@@ -315,12 +325,15 @@ std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
   // Ink begins at `edge` of a cell's and is full soon after: a high one makes thin strokes.
   const auto edge = static_cast<float>(random.uniform(0.3, 0.55));
   const auto full = static_cast<float>(random.uniform(230, 248));
-  std::size_t pixel = 0;
-  for (std::int64_t row = 0; row < kDigitSide; ++row) {
-    for (std::int64_t column = 0; column < kDigitSide; ++column, ++pixel) {
-      const float ink = glyph[placement.find(column, row)];
-      image[pixel] = static_cast<std::uint8_t>(full * std::clamp(6 * (ink - edge), 0.0F, 1.0F));
-    }
+  // A loop for each thing: compilers make vectors of all but the second.
+  const std::array<int, kDigitPixels> places = placement.places();
+  std::array<float, kDigitPixels> ink;
+  for (std::size_t i = 0; i < kDigitPixels; ++i) {
+    ink[i] = glyph[static_cast<std::size_t>(places[i])];
+  }
+  for (std::size_t i = 0; i < kDigitPixels; ++i) {
+    const float level = std::min(full * std::max(6 * (ink[i] - edge), 0.0F), full);
+    image[i] = static_cast<std::uint8_t>(static_cast<int>(level));
   }
   add_noise(image, 0x0707070707070707, random);
   return label;

@@ -11,7 +11,7 @@
 // stand in for MNIST, of similar mean and spread: a font's, each in its own place, size, slant,
 // stroke width and noise.
 //
-// Cost: images about 1 GB/s, maps half of it, a digit about 3 us of a core. Sample i depends on
+// Cost: images about 1 GB/s, maps half of it, a digit about 1.5 us of a core. Sample i depends on
 // (seed, i), shape and number of classes only.
 #pragma once
 

@@ -235,9 +235,7 @@ class HostAgent {
                      source->open_decoded([this](auto&&...) { look_while_decoding(); })) {
         dataset_ = SharedMemory::adopt(images.release());
       } else {
-        dataset_ = SharedMemory::create("ddpbench-dataset", source->info().decoded_bytes(), true);
-        source->decode(dataset_.view().as<std::byte>());
-        dataset_.seal();
+        dataset_ = decode_samples(*source);
         decoded = dataset_.handle();
       }
       HostInputs inputs{.dataset = describe_data(*source, options), .contents = {}, .error = {}};

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -152,6 +153,18 @@ data::DatasetInfo describe_data(const data::DatasetSource& source, const Options
   data::DatasetInfo info = source.info();
   info.note = info.source == "files" ? subset_words(info) : synthetic_words(info, options);
   return info;
+}
+
+SharedMemory decode_samples(data::DatasetSource& source) {
+  SharedMemory samples =
+      SharedMemory::create("ddpbench-dataset", source.info().decoded_bytes(), true);
+  // At once: with a fault a page, a run of some steps takes a sixth longer.
+  if (!populate_memory(samples.view())) {
+    throw_system_error<DeviceError>("cannot keep the decoded samples in memory", errno);
+  }
+  source.decode(samples.view().as<std::byte>());
+  samples.seal();
+  return samples;
 }
 
 std::string data_note(const data::DatasetInfo& dataset, const Options& options) {

@@ -166,13 +166,7 @@ void RunExecutor::decode() {
     progress_.show_decoding(done, of, path);
   });
   progress_.end();
-  if (images) {
-    dataset_ = SharedMemory::adopt(images.release());
-    return;
-  }
-  dataset_ = SharedMemory::create("ddpbench-dataset", dataset_info_.decoded_bytes(), true);
-  source_->decode(dataset_.view().as<std::byte>());
-  dataset_.seal();
+  dataset_ = images ? SharedMemory::adopt(images.release()) : decode_samples(*source_);
 }
 
 // A run that cannot even be started is a failed run among the others.
