@@ -177,12 +177,12 @@ TEST_F(SharedProcess, HasATraceOfEachRank) {
 // Ranks of one process launch one after the other. A step, which all ranks take together, lasts at
 // least as long as all their launches; those of a process for each could be at the same time.
 TEST_F(SharedProcess, HasOneInterpreter) {
-  constexpr double kLaunch_ms = 30, kFewestCalls = 14;  // of LeNet-5, forward and backward
+  constexpr double kLaunch_ms = 5, kFewestCalls = 14;  // of LeNet-5, forward and backward
   const auto shortest_ms = [&](const std::string& devices) {
     // Few large batches, because evaluation launches too.
     const ProgramResult result = program.run(small_run(
         "ddp", {"--gpus=" + devices, "--devices-per-process=" + devices, "--batch-size=500",
-                "--emulate-gil=30000", "--verify-steps=0", "--steps=3", "--force"}));
+                "--emulate-gil=5000", "--verify-steps=0", "--steps=3", "--force"}));
     EXPECT_EQ(result.exit_code, 0) << result.err;
     const json run = program.report()["runs"][0];
     EXPECT_EQ(run["phases"].contains("interpreter_wait_s"), devices == "2");

@@ -5,7 +5,8 @@
 
     tests/netlab/mpi_test.py DDPBENCH [TEST...]
 
-Exits with 77 (skipped) where there can be no hosts (lab.py).
+What does not depend on how bytes travel (faults_test.py has it) is not repeated. Exits with 77
+(skipped) where there can be no hosts (lab.py).
 """
 
 import signal
@@ -55,14 +56,10 @@ class OverMpi(faults_test.Faults):
                                  [f"h{host}" for host in places])
                 self.assertEqual(made.left(), [])
 
-        four = (0, 1, 2, 3)
-        job.at_once(self, [("mpirun", "mpi", "ddp", (0, 1)), ("mpirun", "mpi", "ps", four),
-                           ("mpirun", "shm+mpi", "ddp", (0, 0, 1, 2, 3)),
+        job.at_once(self, [("mpirun", "mpi", "ddp", (0, 1)),
                            ("mpirun", "shm+mpi", "ps", (0, 1, 1)),
-                           ("supervised-mpirun", "mpi", "ddp", four),
-                           ("supervised-mpirun", "mpi", "ps", (0, 1, 1)),
-                           ("supervised-mpirun", "shm+mpi", "ddp", (0, 0, 1, 1)),
-                           ("supervised-mpirun", "shm+mpi", "ps", (0, 1, 2, 3, 3))], trial)
+                           ("supervised-mpirun", "mpi", "ps", (0, 1, 2, 3)),
+                           ("supervised-mpirun", "shm+mpi", "ddp", (0, 0, 1, 1))], trial)
 
     def hit(self, way, act, own_codes, in_step=True, gone=(), variables=PATIENCE):
         """`gone`: hosts that the fault takes away. `variables`: where mpirun has no supervisor.
@@ -94,19 +91,6 @@ class OverMpi(faults_test.Faults):
             way, lambda made, last: made.signal_rank(last, signal.SIGSTOP), OWN_CODES,
             variables=None))
 
-    def test_a_rank_that_throws_is_named(self):
-        def trial(*way):
-            guilty = len(way[3]) - 1 if way[2] == "ddp" else 1  # servers take no steps
-            with self.job(*way, [*ENDLESS, f"--inject=throw:rank={guilty},step=30"]) as made:
-                ended, _ = made.start().finish(within_s=60)
-                self.assertIn(ended[0].code, codes_of(way, OWN_CODES), ended[0].text)
-                error = self.expect_blame(made, guilty, way[3][guilty], in_step=False)["error"]
-                self.assertIn("planted by", error["message"])
-                self.assertEqual(error["step"], 30)
-                self.expect_nothing_left(made)
-
-        job.at_once(self, WAYS, trial)
-
     def test_a_host_that_is_gone_is_named(self):
         job.at_once(self, WAYS, lambda *way: self.hit(
             way, lambda made, last: made.lab.end_host(way[3][last]), OWN_CODES,
@@ -127,14 +111,8 @@ class OverMpi(faults_test.Faults):
 
         job.at_once(self, [WAYS[0], WAYS[2]], trial)
 
-    def test_a_full_disk_at_rank_0_loses_no_report(self):
-        self.fill_the_disk(*WAYS[0], codes=[2])
-
-    def test_connections_that_stay_half_open_disturb_nobody(self):
-        self.train_beside_half_open_connections(*WAYS[0][:3], (0, 1))
-
     def test_a_link_that_heals_before_the_deadline_only_delays(self):
-        job.at_once(self, WAYS, self.train_through_a_cut)
+        job.at_once(self, [WAYS[0], WAYS[3]], self.train_through_a_cut)
 
     def test_a_link_that_does_not_heal_in_time_ends_all_ranks(self):
         def trial(*way):

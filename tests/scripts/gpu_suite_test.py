@@ -186,7 +186,7 @@ class GpuSuite(unittest.TestCase):
         self.assertEqual(servers, ["cuda", "cpu"])
 
     def test_times_single_operations_and_shows_their_shares(self):
-        run = self.run_script("--quick")
+        run = self.run_script("--quick", "--parts=build,benchmarks")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("-DDDPBENCH_BUILD_MICRO=AUTO ", self.log("cmake"))
         self.assertIn("--rounds=5 ", self.log("operations"))
@@ -197,23 +197,23 @@ class GpuSuite(unittest.TestCase):
 
     def test_shows_the_operations_that_were_timed_before_it_was_stopped(self):
         self.tool("programs", "gpu_ops_bench", STOPPED_BENCH)
-        self.assertEqual(self.run_script("--quick").returncode, 1)
+        self.assertEqual(self.run_script("--quick", "--parts=build,benchmarks").returncode, 1)
         for row in ("| copy | 91.2 | 4.194e+08 | 100% |  |", "| sgd | 1.0 | 4e+08 | 50% |  |"):
             self.assertIn(row, self.summary())
 
     def test_shows_all_reports_and_collectives_apart(self):
-        self.assertEqual(self.run_script("--quick").returncode, 0)
+        self.assertEqual(self.run_script("--quick", "--parts=build,benchmarks").returncode, 0)
         for name in ("mnist", "graphs", "ps-servers-cpu", "comm-nccl", "comm-shm-thread"):
             self.assertEqual(self.summary().count(f"table of {name}.json\n"), 1, name)
         self.assertNotIn("cannot be shown", self.summary())
         self.mark("one-broken")
-        self.assertEqual(self.run_script("--quick").returncode, 0)
+        self.assertEqual(self.run_script("--quick", "--parts=build,benchmarks").returncode, 0)
         self.assertIn("graphs.json cannot be shown", self.summary())
         self.assertEqual(self.summary().count("table of mnist.json\n"), 1)
 
     def test_without_google_benchmark_it_says_so(self):
         (self.stage / "programs" / "gpu_ops_bench").unlink()
-        run = self.run_script("--quick")
+        run = self.run_script("--quick", "--parts=build,benchmarks")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("| bench-operations | skipped |  | Google Benchmark was not found", self.summary())
         self.assertNotIn("## Operations", self.summary())
@@ -229,7 +229,7 @@ class GpuSuite(unittest.TestCase):
     def test_runs_each_test_program_whole_and_once(self):
         data = self.stage / "data"
         data.mkdir()
-        self.run_script("--quick", f"--data-dir={data}")
+        self.run_script("--parts=build,tests", f"--data-dir={data}")
         runs = {name: [] for name in PROGRAMS}
         for line in self.log("gpu-tests").splitlines():
             program, shard, given, xml = line.split(" ")
@@ -251,7 +251,7 @@ class GpuSuite(unittest.TestCase):
         self.assertNotIn("in 4 processes", self.summary().split("tests-ops")[1].splitlines()[0])
 
     def test_sanitizes_a_few_cases_of_each_kernel(self):
-        self.assertEqual(self.run_script().returncode, 0)
+        self.assertEqual(self.run_script("--parts=build,sanitizers").returncode, 0)
         runs = {}
         for line in self.log("sanitizer").splitlines():
             tool, _, program, tests = line.split()
@@ -266,7 +266,7 @@ class GpuSuite(unittest.TestCase):
 
     def test_sanitizing_nothing_is_a_failure(self):
         self.mark("nothing-matches")
-        self.assertEqual(self.run_script("--quick").returncode, 1)
+        self.assertEqual(self.run_script("--quick", "--parts=build,sanitizers").returncode, 1)
         self.assertIn("| memcheck-ops-ran | failed |", self.summary())
 
     def test_what_had_no_time_is_not_what_failed(self):
@@ -284,18 +284,18 @@ class GpuSuite(unittest.TestCase):
 
     def test_a_failed_program_is_a_failure(self):
         self.mark("fails")
-        self.assertEqual(self.run_script("--quick").returncode, 1)
+        self.assertEqual(self.run_script("--parts=build,tests").returncode, 1)
         self.assertIn("| tests-ops | failed (1) |", self.summary())
         self.assertIn("\n1 failed, 0 without", self.summary())
 
     def test_a_program_that_it_does_not_know_is_a_failure(self):
         self.tool("programs", "cuda_new_gpu_tests", GPU_TESTS)
-        self.assertEqual(self.run_script("--quick").returncode, 1)
+        self.assertEqual(self.run_script("--parts=build,tests").returncode, 1)
         self.assertIn("| tests-new | failed |", self.summary())
 
     def test_tests_that_all_skip_are_a_failure(self):
         self.mark("all-skip")
-        self.assertEqual(self.run_script("--quick").returncode, 1)
+        self.assertEqual(self.run_script("--parts=build,tests").returncode, 1)
         self.assertIn("| tests-ops-ran | failed |", self.summary())
 
     def test_ends_when_nothing_can_be_built(self):
@@ -397,7 +397,7 @@ class GpuSuite(unittest.TestCase):
         self.git(outer, "commit", "--quiet", "--allow-empty", "--message=other")
         for folder in (self.stage / "copy", outer / "copy"):
             script = self.copy(folder)
-            run = self.run_script("--quick", f"--commit={commit}", script=script)
+            run = self.run_script("--parts=build", f"--commit={commit}", script=script)
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertIn(f"- commit: {commit}\n", self.summary())
             self.assertIn(f"-DDDPBENCH_COMMIT={commit} ", self.log("cmake"))
@@ -439,7 +439,7 @@ exec python3 "$@"
 
     def test_asks_nvcc_for_the_architecture_when_the_driver_does_not_say(self):
         self.tool("bin", "nvidia-smi", "#!/bin/bash\necho 'NVIDIA H200, 580.65.06, [N/A]'\n")
-        self.assertEqual(self.run_script("--quick").returncode, 0)
+        self.assertEqual(self.run_script("--parts=build").returncode, 0)
         self.assertIn("-DDDPBENCH_CUDA_ARCHITECTURES=native ", self.log("cmake"))
 
     def test_finds_what_python_has_of_nvidias(self):
