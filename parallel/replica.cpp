@@ -70,8 +70,7 @@ void Replica::reset() {
   graph_.set_steps(*stream_, 0);
   if (optimizer_state_) fill_with_zeros(device_, *stream_, optimizer_state_);
   if (loss_scale_) {
-    ops::LossScale first;
-    device_.copy(*stream_, loss_scale_.view().slice(0, sizeof(first)), host_view(first));
+    set_loss_scale({});
     // No operation writes what is between parameters, and it must be finite.
     fill_with_zeros(device_, *stream_, graph_.gradients());
   }
@@ -133,6 +132,11 @@ std::optional<ops::LossScale> Replica::read_loss_scale() {
   device_.copy(*stream_, host_view(scale), loss_scale_.view().slice(0, sizeof(scale)));
   stream_->synchronize();
   return scale;
+}
+
+void Replica::set_loss_scale(ops::LossScale scale) {
+  device_.copy(*stream_, loss_scale_.view().slice(0, sizeof(scale)), host_view(scale));
+  stream_->synchronize();
 }
 
 void Replica::add_parts(std::vector<StatePart>& parts, StatePart where) {

@@ -71,6 +71,8 @@ class Replica {
   void end_scaled_step();
   // Blocks until the device has done its work; nullopt where the loss is not scaled.
   std::optional<ops::LossScale> read_loss_scale();
+  // Goes on with another's. REQUIRES: scales_loss.
+  void set_loss_scale(ops::LossScale scale);
 
   // Lists its optimizer's state, if it updates; `where` says of which rank it is.
   void add_parts(std::vector<StatePart>& parts, StatePart where = {});

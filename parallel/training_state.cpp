@@ -24,6 +24,26 @@ namespace {
 using Kind = StatePart::Kind;
 
 constexpr const char* kOptimizer = "optimizer.";
+constexpr const char* kLossScale = "optimizer.loss_scale";
+
+// As integers: the scale is a power of two. Updates that were skipped are no updates of Adam's.
+nn::NamedTensor tensor_of(const ops::LossScale& scale) {
+  return {.name = kLossScale,
+          .shape = {3},
+          .values = {},
+          .type = DataType::int64,
+          .integers = {static_cast<std::int64_t>(scale.scale), scale.good_steps, scale.skipped}};
+}
+ops::LossScale loss_scale_of(const nn::NamedTensor& tensor) {
+  if (tensor.integers.size() != 3 || tensor.integers[0] < 1) {
+    throw ConfigError(fmt::format("\"{}\" is no scale", tensor.name));
+  }
+  const auto scale = static_cast<float>(tensor.integers[0]);
+  return {.scale = scale,
+          .good_steps = static_cast<std::int32_t>(tensor.integers[1]),
+          .last_scale = scale,
+          .skipped = tensor.integers[2]};
+}
 
 std::string name_of(const StatePart& part, int replica, const std::string& tensor) {
   return fmt::format("{}{}{}", replica == 0 ? "" : fmt::format("rank{}.", replica),
@@ -52,11 +72,16 @@ class StateMover {
       if (is_root()) name(parts[0], flat, tensors);
     });
     set_state(own);
+    const auto scale = replica_.read_loss_scale();
+    if (is_root() && scale) tensors.push_back(tensor_of(*scale));
     return tensors;
   }
 
   void scatter(const std::vector<nn::NamedTensor>& tensors, std::int64_t steps) {
     for (const nn::NamedTensor& tensor : tensors) by_name_[tensor.name] = &tensor;
+    const auto saved = by_name_.find(kLossScale);
+    const ops::LossScale scale =
+        saved != by_name_.end() ? loss_scale_of(*saved->second) : ops::LossScale{};
     for_each_buffer([&](std::span<const StatePart> parts) {
       const auto concerns = [&](const StatePart& part) {
         return part.memory.data != nullptr || (is_root() && part.is_on_server);
@@ -64,12 +89,13 @@ class StateMover {
       if (std::ranges::none_of(parts, concerns)) return;
       if (parts[0].kind == Kind::state) return set_own_state(parts[0]);
       const std::optional<BufferView> flat =
-          parts[0].kind == Kind::counter ? counter(steps) : fill(parts[0]);
+          parts[0].kind == Kind::counter ? counter(steps - scale.skipped) : fill(parts[0]);
       if (flat) give(parts, *flat);
     });
     zeroed();
     for (Replica* replica : strategy_.replicas()) {
       replica->graph().set_steps(replica->stream(), steps);
+      if (replica->loss_scale() != nullptr) replica->set_loss_scale(scale);
     }
   }
 

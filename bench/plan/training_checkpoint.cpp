@@ -180,7 +180,8 @@ void check_checkpointing(const TrainingJob& job) {
       config.serves_one_by_one()
           ? "servers that serve their workers one by one (--ps-mode=async, --backup-workers) are "
             "between steps at no time"
-      : config.scales_loss ? "--precision=fp16 has a loss scale, which no checkpoint has"
+      : config.scales_loss && config.strategy == "localsgd"
+          ? "--precision=fp16: each replica of localsgd has a loss scale of its own"
       : config.stages > 1 && config.replicas > 1 && job.network.has_state &&
               !config.broadcast_buffers
           ? "--broadcast-buffers=off: what replicas of a pipeline beside the first have for "

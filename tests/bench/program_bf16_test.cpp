@@ -185,10 +185,9 @@ class LearningInBf16 : public ProgramBf16 {
     program.write("real.json", config.dump());
     std::vector<double> accuracies;
     for (const char* precision : {"fp32", "bf16"}) {
-      const auto result =
-          program.run({"--config=real.json", "--strategy=single", "--device=cpu", "--force",
-                       "--data-dir=" + data_dir, "--json=report.json",
-                       fmt::format("--precision={}", precision)});
+      const auto result = program.run({"--config=real.json", "--strategy=single", "--device=cpu",
+                                       "--force", "--data-dir=" + data_dir, "--json=report.json",
+                                       fmt::format("--precision={}", precision)});
       ASSERT_EQ(result.exit_code, 0) << result.err;
       const json run = program.report()["runs"][0];
       EXPECT_EQ(run["dataset"]["source"], "files");

@@ -94,6 +94,16 @@ std::vector<std::string> with(std::vector<std::string> options,
   return options;
 }
 
+TEST_F(CudaProgram, GoesOnFromACheckpointWithItsScaledLoss) {
+  const std::string precision = has_precision("fp16") ? "fp16" : "fp32";
+  const std::vector<std::string> same = {"--precision=" + precision, "--gpus=2", "--deterministic",
+                                         "--oversubscribe", "--optimizer=adam"};
+  const json whole = run("ddp", with(same, {"--epochs=2"}));
+  run("ddp", with(same, {"--epochs=1", "--checkpoint=c"}));
+  const json resumed = run("ddp", with(same, {"--epochs=2", "--resume-training=c"}));
+  EXPECT_EQ(losses(resumed).back(), losses(whole).back());
+}
+
 TEST_F(CudaProgram, ReplayedStepsTrainWhatQueuedStepsTrain) {
   for (const auto& [strategy, backend] : {std::pair{"single", "auto"}, {"ddp", "nccl"}}) {
     const auto same = with(kSameBits, {"--epochs=2", std::string("--backend=") + backend});

@@ -51,11 +51,12 @@ StrategyConfig resumed_config(
 }
 
 std::map<int, Tensors> run_saving(const ResumedCase& one, std::vector<int> at,
-                                  const Tensors* resumed = nullptr) {
+                                  const Tensors* resumed = nullptr, int overflow_in = -1) {
   std::map<int, Tensors> saves;
   for (const int steps : at) saves[steps];
   test::run_strategy(one.model(), one.config,
                      {.steps = kResumedSteps,
+                      .overflow_in = overflow_in,
                       .resumed_at = resumed != nullptr ? kSavedStep : 0,
                       .resumed = resumed,
                       .saves = &saves});
@@ -108,6 +109,8 @@ const std::vector<ResumedCase> kResumedCases = {
     {"ddp_compressing",
      resumed_config("ddp", 3, plain_sgd(),
                     [](StrategyConfig& config) { config.comm_hook = "topk:5"; })},
+    {"ddp_scaled", resumed_config("ddp", 2, warm_adamw(),
+                                  [](StrategyConfig& config) { config.scales_loss = true; })},
     {"ps",
      resumed_config("ps", 3, warm_adamw(), [](StrategyConfig& config) { config.servers = 2; })},
     {"ps_sgd",
@@ -155,6 +158,19 @@ TEST(TrainingState, GoOnWithAnotherStrategyOrNumberOfReplicas) {
       EXPECT_LT(test::relative_error(start, end, whole), resumed_tolerance()) << one.name;
     }
   }
+}
+
+// An update that was skipped is none of Adam's, nor of the learning rate's.
+TEST(TrainingState, KeepTheLossScaleAndWhatItSkipped) {
+  const ResumedCase one{"ddp", resumed_config("ddp", 2, warm_adamw(), [](StrategyConfig& config) {
+                          config.scales_loss = true;
+                        })};
+  const auto whole = run_saving(one, {kSavedStep, kResumedSteps}, nullptr, 1);
+  const Tensors& saved = whole.at(kSavedStep);
+  EXPECT_EQ(saved.back().name, "optimizer.loss_scale");
+  EXPECT_EQ(saved.back().integers, (std::vector<std::int64_t>{32768, 2, 1}));
+  expect_same_tensors(whole.at(kResumedSteps),
+                      run_saving(one, {kResumedSteps}, &saved).at(kResumedSteps));
 }
 
 TEST(TrainingState, NameSlotsAsPyTorchDoes) {
