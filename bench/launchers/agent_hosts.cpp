@@ -65,7 +65,7 @@ class AgentHosts final : public RunHosts {
                               const launch::SuperviseOptions& supervise) override;
   int count() const override { return static_cast<int>(computers_.size()); }
   bool oversubscribes(const HostJob& job) const override;
-  report::MachineSnapshot snapshot() override;
+  std::vector<report::MachineSnapshot> snapshots() override;
   bool has_reference() override;
   int hosts_of(int ranks) const override;
 
@@ -318,15 +318,27 @@ bool AgentHosts::has_reference() {
   });
 }
 
-report::MachineSnapshot AgentHosts::snapshot() {
-  HostLink& first = links_.front();
-  if (!first.lost().empty()) return {};
-  first.send(AgentLook{});
-  try {
-    return await<HostLoad>(first).value_or(HostLoad{}).snapshot;
-  } catch (const CommError&) {  // the run that it frames will say so
-    return {};
+// Each agent knows what it and its ranks used: on a machine that of all is this program's own.
+std::vector<report::MachineSnapshot> AgentHosts::snapshots() {
+  std::map<std::size_t, std::optional<report::MachineSnapshot>> seen;  // by leader
+  for (const std::size_t leader : computers_) seen[leader];
+  std::vector<std::size_t> asked;
+  for (std::size_t agent = 0; agent < links_.size(); ++agent)
+    if (links_[agent].lost().empty() && seen.contains(leader_of(agent))) asked.push_back(agent);
+  for (const std::size_t agent : asked) links_[agent].send(AgentLook{});
+  for (const std::size_t agent : asked) {
+    report::MachineSnapshot own;
+    try {
+      own = await<HostLoad>(links_[agent]).value_or(HostLoad{}).snapshot;
+    } catch (const CommError&) {  // the run that it frames will say so
+    }
+    auto& machine = seen[leader_of(agent)];
+    machine ? machine->add_own(own) : void(machine = own);
   }
+  std::vector<report::MachineSnapshot> all;
+  for (const auto& [leader, machine] : seen)
+    all.push_back(machine.value_or(report::MachineSnapshot{}));
+  return all;
 }
 
 // A connection that is gone is made anew, since its host may be back. A launcher's engine needs all

@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/math.h"
 #include "bench/rank/rank_main.h"
@@ -149,8 +148,7 @@ void Progress::show(const std::string& text) {
   std::fflush(stdout);
 }
 
-void Progress::update(const launch::RankChannels& channels) {
-  const double now_s = steady_s();
+void Progress::update(const launch::RankChannels& channels, double now_s) {
   if (!is_due(now_s)) return;
   const launch::RankStatus status = channels.status(0);
   rate_.see(now_s, status);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
@@ -57,7 +58,7 @@ class Progress {
   // Where the runs that begin from now on stand.
   void place(const SweepPlace& place) { place_ = place; }
   void begin(const TrainingJob& job);
-  void update(const launch::RankChannels& channels);
+  void update(const launch::RankChannels& channels, double now_s = steady_s());
   void show_decoding(std::int64_t done, std::int64_t of, const std::string& path);
   // Clears a redrawn line.
   void end();
@@ -153,8 +154,8 @@ class RunHosts {
   virtual int count() const = 0;
   // Whether the devices of a machine have more threads than cores.
   virtual bool oversubscribes(const HostJob& job) const = 0;
-  // Of the host of rank 0.
-  virtual report::MachineSnapshot snapshot() = 0;
+  // Of each host of the job that was prepared last, that of rank 0 first.
+  virtual std::vector<report::MachineSnapshot> snapshots() = 0;
   // Whether the hosts still have the reference that they computed last.
   virtual bool has_reference() = 0;
   // On how many hosts the first `ranks` are.

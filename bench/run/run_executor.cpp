@@ -274,10 +274,10 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
                                   ? Figure::missing("the peak of other hosts is not measured")
                                   : peaks_.of(job);
   launch::RankChannels channels = channels_for(job);
-  const report::MachineSnapshot before = snapshot();
+  const std::vector<report::MachineSnapshot> before = snapshots();
   launch::SuperviseResult result =
       launch_run(job, channels, progress_, interrupt_requested, hosts_, on_hosts);
-  const report::MachineSnapshot after = snapshot();
+  const std::vector<report::MachineSnapshot> after = snapshots();
   report::Run run = collect_run(job, channels, result);
   run.peak_flops_per_s_per_device = peak;
   if (!options_.trace_path.empty()) add_trace(job, trace_of_run(job, channels));
@@ -335,8 +335,8 @@ launch::RankChannels RunExecutor::channels_for(const TrainingJob& job) const {
   return launch::RankChannels::create(layout);
 }
 
-report::MachineSnapshot RunExecutor::snapshot() const {
-  return hosts_ != nullptr ? hosts_->snapshot() : take_machine_snapshot();
+std::vector<report::MachineSnapshot> RunExecutor::snapshots() const {
+  return hosts_ != nullptr ? hosts_->snapshots() : std::vector{take_machine_snapshot()};
 }
 
 // Forgets references while they would fill more than a quarter of the memory with the next one. A

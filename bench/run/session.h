@@ -91,7 +91,7 @@ class RunExecutor {
                                    std::optional<launch::RunFailure>& failure);
   launch::SuperviseResult compute(const TrainingJob& reference, const HostReference& on_hosts);
   launch::RankChannels channels_for(const TrainingJob& job) const;
-  report::MachineSnapshot snapshot() const;
+  std::vector<report::MachineSnapshot> snapshots() const;
   void make_room_for(std::size_t bytes);
 
   const Options& options_;

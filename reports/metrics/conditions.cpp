@@ -186,8 +186,26 @@ Conditions conditions_between(const MachineSnapshot& before, const MachineSnapsh
   return c;
 }
 
-void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnapshot& after) {
-  Conditions c = conditions_between(before, after);
+void MachineSnapshot::add_own(const MachineSnapshot& other) {
+  const auto add = [](auto& sum, const auto& more) {
+    sum&& more ? void(*sum += *more) : sum.reset();
+  };
+  add(own_busy_s, other.own_busy_s);
+  add(own_major_page_faults, other.own_major_page_faults);
+  add(own_involuntary_switches, other.own_involuntary_switches);
+}
+
+void fill_conditions(Run& run, std::span<const MachineSnapshot> before,
+                     std::span<const MachineSnapshot> after) {
+  Conditions c = conditions_between(before[0], after[0]);
+  for (std::size_t i = 1; i < before.size(); ++i) {
+    const Conditions there = conditions_between(before[i], after[i]);
+    for (const auto share : {&Conditions::quota_throttled_ratio, &Conditions::other_load_ratio,
+                             &Conditions::stolen_ratio}) {
+      const auto &most = (c.*share).value, &other = (there.*share).value;
+      if (most && (!other || *other > *most)) c.*share = there.*share;
+    }
+  }
   c.step_drift_ratio = step_drift(run.step.samples_s);
   for (const Check& check : kChecks) {
     const double amount = check.amount(c);

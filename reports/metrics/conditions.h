@@ -52,14 +52,20 @@ struct MachineSnapshot {
   std::optional<double> cpu_frequency_mhz;         // mean over the processors
   std::optional<std::uint64_t> swapped_in_pages;   // of the machine
   std::optional<std::uint64_t> thermal_throttles;  // of the machine
+
+  // Adds what `other`, of the same machine, knows of its own use: unknown where either is.
+  void add_own(const MachineSnapshot& other);
 };
 
 // Sets everything but step_drift_ratio and notes.
 Conditions conditions_between(const MachineSnapshot& before, const MachineSnapshot& after);
 
-// Sets run.conditions, but keeps what it says of stops: the above, the drift of the step times, and
-// a note on each condition that is out of the ordinary (docs/metrics.md has the limits).
-void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnapshot& after);
+// Sets run.conditions: the above, the drift of the step times, and a note on each condition that is
+// out of the ordinary (docs/metrics.md has the limits). Of several machines, the first of which is
+// that of rank 0, what kept the CPU from the run is that of the worst, or unknown.
+// REQUIRES: `before` and `after` have the same machines, at least one.
+void fill_conditions(Run& run, std::span<const MachineSnapshot> before,
+                     std::span<const MachineSnapshot> after);
 
 // "other programs used 70 % of the CPU": what kept the CPU from this program, by the same
 // limits as the notes. Empty where that was little, or is not known.

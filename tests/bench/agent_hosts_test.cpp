@@ -36,6 +36,7 @@ struct FakeAgent {
   HostInputs inputs = {.dataset = {}, .contents = {{"the data set", "1f"}}, .error = {}};
   std::vector<AgentWord> answers = {};  // to a run; empty: its ranks end when they are asked to
   AgentRun run = {};
+  report::MachineSnapshot load = {};
   int inputs_asked = 0, runs = 0;
 };
 
@@ -46,7 +47,7 @@ class FakeStream final : public AgentStream {
     const auto order = read_order(text);
     ASSERT_TRUE(order) << text;
     if (std::holds_alternative<AgentGreeting>(*order)) say(agent_.view);
-    if (std::holds_alternative<AgentLook>(*order)) say(HostLoad{});
+    if (std::holds_alternative<AgentLook>(*order)) say(HostLoad{agent_.load});
     if (std::holds_alternative<AgentStore>(*order)) say(HostStore{"127.0.0.1", 4711, "", 0});
     if (std::holds_alternative<AgentInputs>(*order)) {
       ++agent_.inputs_asked;
@@ -167,6 +168,26 @@ TEST_F(AgentHostsTest, KnowsAMachineWithMoreThreadsThanCores) {
   HostJob threads = job_of({{0}, {1}});
   threads.threads_per_device = 2;
   EXPECT_TRUE(hosts->oversubscribes(threads));
+}
+
+// The processes of fellow ranks are no other programs.
+TEST_F(AgentHostsTest, AddsWhatAllRanksOfAMachineUsedThere) {
+  add("a", {0});
+  add("a", {1});
+  add("b", {0});
+  for (const auto& [agent, own_s] : {std::pair(0, 3.0), {1, 4.0}, {2, 5.0}})
+    agents[static_cast<std::size_t>(agent)].load = {.busy_s = 9, .own_busy_s = own_s};
+  const auto hosts = connected();
+  hosts->prepare(job_of({{0}, {0}, {0}}));
+  const auto all = hosts->snapshots();
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].busy_s, 9);
+  EXPECT_EQ(all[0].own_busy_s, 7);
+  EXPECT_EQ(all[1].own_busy_s, 5);
+  hosts->prepare(job_of({{0}, {0}}));
+  EXPECT_EQ(hosts->snapshots().size(), 1U) << "b has no rank";
+  agents[1].load.own_busy_s.reset();
+  EXPECT_FALSE(hosts->snapshots()[0].own_busy_s);
 }
 
 TEST_F(AgentHostsTest, NamesHostsInTheEnvironmentWhereThereAreSeveral) {

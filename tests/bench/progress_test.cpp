@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
@@ -87,6 +89,34 @@ TEST(StepRate, IsRightForShortAndLongSteps) {
       EXPECT_NEAR(rate_of_polls(step_s, std::max(2.0, steps * step_s)) * step_s, 1, 0.2) << step_s;
     }
     EXPECT_EQ(rate_of_polls(step_s, 0), 0);
+  }
+}
+
+// At the middle of 160 s, as polls every 0.1 s see them.
+TEST_F(ProgressLine, HasTheTimeLeftOfShortAndOfLongSteps) {
+  for (const double step_s : {0.01, 10.0}) {
+    job.options.epochs = 1;
+    job.steps_per_epoch = std::lround(160 / step_s);
+    const auto steps = static_cast<std::size_t>(job.steps_per_epoch);
+    auto seen = launch::RankChannels::create({.ranks = 1, .step_capacity = steps});
+    launch::RankWriter rank = seen.writer(0);
+    rank.state(launch::RankState::training);
+    Progress progress(Progress::Style::redraw);
+    testing::internal::CaptureStdout();
+    progress.begin(job);
+    const double begin_s = steady_s();
+    std::uint64_t done = 0;
+    for (double now_s = 0; now_s <= 80.05; now_s += 0.1) {
+      for (; static_cast<double>(done) * step_s <= now_s; ++done) {
+        rank.begin_step(0, done + 1);
+        if (done > 0) rank.append(launch::StepRecord{});
+      }
+      progress.update(seen, begin_s + now_s);
+    }
+    const std::string text = testing::internal::GetCapturedStdout();
+    const std::string last = text.substr(text.rfind('\r'));
+    ASSERT_THAT(last, testing::ContainsRegex("[0-9]+ s left")) << last;
+    EXPECT_NEAR(std::stod(last.substr(1)), 80, 16) << last;
   }
 }
 

@@ -47,7 +47,7 @@ struct Quiet {
 
 Run observed(const Quiet& machine) {
   report::Run run = test::sample_run("ddp", 2, 100);
-  fill_conditions(run, machine.before, machine.after);
+  fill_conditions(run, std::span(&machine.before, 1), std::span(&machine.after, 1));
   return run;
 }
 
@@ -69,6 +69,21 @@ TEST(Conditions, OtherLoadIsWhatTheRunDidNotUse) {
   const Conditions c = *observed(machine).conditions;
   EXPECT_DOUBLE_EQ(c.other_load_ratio.value.value(), 0.35);
   EXPECT_THAT(c.notes, ElementsAre("other programs used 35 % of the CPU during this run"));
+}
+
+TEST(Conditions, OfSeveralMachinesHaveTheLoadOfTheWorst) {
+  Quiet here, there;
+  there.after.busy_s = 84;
+  there.after.cpu_frequency_mhz = 1000;
+  const std::vector before = {here.before, there.before, here.before};
+  std::vector after = {here.after, there.after, here.after};
+  report::Run run = test::sample_run("ddp", 3, 100);
+  fill_conditions(run, before, after);
+  EXPECT_DOUBLE_EQ(run.conditions->other_load_ratio.value.value(), 0.35);
+  EXPECT_EQ(run.conditions->cpu_frequency_end_mhz.value, 2990) << "rank 0's";
+  after[2].own_busy_s.reset();
+  fill_conditions(run, before, after);
+  EXPECT_FALSE(run.conditions->other_load_ratio.value);
 }
 
 TEST(Conditions, ClocksThatTickApartGiveNoNegativeLoad) {
@@ -107,13 +122,13 @@ TEST(Conditions, DriftOfTheStepsIsNoted) {
   report::Run run = test::sample_run("ddp", 2, 100);
   run.step.samples_s.clear();
   for (int i = 0; i < 120; ++i) run.step.samples_s.push_back(1 + i / 500.0);
-  fill_conditions(run, machine.before, machine.after);
+  fill_conditions(run, std::span(&machine.before, 1), std::span(&machine.after, 1));
   EXPECT_THAT(run.conditions->notes, ElementsAre("step times drifted by +15 % during this run"));
 }
 
 TEST(Conditions, WhatTheSystemDoesNotTellIsMissingWithAReason) {
   report::Run run = test::sample_run("ddp", 2, 100);
-  fill_conditions(run, {}, {});
+  fill_conditions(run, std::vector<MachineSnapshot>(1), std::vector<MachineSnapshot>(1));
   EXPECT_FALSE(run.conditions->other_load_ratio.value);
   EXPECT_THAT(run.conditions->other_load_ratio.reason, Not(IsEmpty()));
   EXPECT_THAT(run.conditions->notes, IsEmpty());
@@ -181,7 +196,7 @@ TEST(Conditions, AreReadBackAsWritten) {
   machine.after.busy_s = 84;
   machine.after.thermal_throttles.reset();
   Report report = test::sample_report();
-  fill_conditions(report.runs[2], machine.before, machine.after);
+  fill_conditions(report.runs[2], std::span(&machine.before, 1), std::span(&machine.after, 1));
   report.runs[2].sequence = 4;
   report.runs[2].started_at = "2026-01-31T12:00:05Z";
   report.runs[1].step.warmup_steady = false;
