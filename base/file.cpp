@@ -179,7 +179,8 @@ NewFile::NewFile(const std::string& path, WriteOptions options) : options_(optio
 // False when the process that held the lock renamed or removed the file before we got the lock.
 // File systems without locks do without.
 bool NewFile::open_and_lock_part() {
-  FileDescriptor part(::open(part_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  constexpr int kHow = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // of a FIFO
+  FileDescriptor part(::open(part_.c_str(), kHow, 0666));
   if (!part) fail_write(part_, "making it", errno);
   const bool asks = options_.one_writer || options_.while_waiting;
   while (::flock(part.get(), asks ? LOCK_EX | LOCK_NB : LOCK_EX) != 0) {
@@ -193,6 +194,9 @@ bool NewFile::open_and_lock_part() {
     ::poll(nullptr, 0, 50);  // milliseconds
   }
   if (!is_name_of(part_, part)) return false;
+  Status status{};
+  if (::fstat(part.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1)
+    throw ConfigError(part_.string() + ": a pipe, or another name of a file; remove it");
   file_ = std::move(part);
   if (!options_.resume) restart();
   ::lseek(file_.get(), 0, SEEK_END);

@@ -144,7 +144,8 @@ const std::vector<TableCommand>& table_commands() {
   static const std::vector<TableCommand> rows = {
       {Command::run, "", "ddpbench [OPTION]...", "compare strategies"},
       {Command::tune, "tune", "ddpbench tune [OPTION]...",
-       "find ddp's best bucket sizes for this network and machine"},
+       "find ddp's best bucket sizes (--bucket-cap-mb, --first-bucket-mb) for this network and "
+       "machine; it takes most options of a run, too (`ddpbench help options`)"},
       {Command::fit, "fit", "ddpbench fit [OPTION]...",
        "the largest batch of every strategy that fits in memory, without training"},
       {Command::comm, "comm", "ddpbench comm [OPTION]...",
@@ -238,6 +239,7 @@ std::string command_help_text(std::span<const Command> commands) {
     }
   }
   text += option_groups([&](const OptionDefinition& definition) {
+    if (commands.front() == Command::tune && definition.applies_to(Command::run)) return false;
     return std::ranges::any_of(commands,
                                [&](Command command) { return definition.applies_to(command); });
   });
@@ -269,7 +271,9 @@ std::string cli_document(const std::vector<CommandSummary>& commands) {
     for (const OptionDefinition& definition : option_table())
       if (definition.group == group) text += option_row(definition);
   }
-  text += "\n`ddpbench COMMAND --help` lists which of these tune, fit, comm, info and data take.\n";
+  text +=
+      "\n`ddpbench COMMAND --help` lists which of these fit, comm, info and data take; tune takes "
+      "most.\n";
   for (const CommandSummary& command : commands)
     text += fmt::format("\n## ddpbench {}\n\n```\n{}```\n", command.name, command.help());
   text += "\n## Exit codes\n\n| exit | meaning |\n|---|---|\n";

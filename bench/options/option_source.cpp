@@ -100,10 +100,10 @@ constexpr std::string_view kPrefix = "DDPBENCH_";
 
 std::string without_prefix(const std::string& name) { return name.substr(kPrefix.size()); }
 
-// Kubernetes gives every container such variables of a Service that is called ddpbench.
+// Kubernetes gives every container such variables of a Service whose name begins with ddpbench.
 bool is_of_service(const std::string& name) {
-  const std::string own = name.starts_with(kPrefix) ? without_prefix(name) : "";
-  return own.starts_with("SERVICE_") || own == "PORT" || own.starts_with("PORT_");
+  const std::string own = name.starts_with(kPrefix) ? "_" + without_prefix(name) + "_" : "";
+  return own.find("_SERVICE_") != std::string::npos || own.find("_PORT_") != std::string::npos;
 }
 
 // Compares without the prefix: all names share it, so it says nothing about which is near.

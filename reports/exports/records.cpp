@@ -14,7 +14,10 @@ namespace {
 // the same one.
 std::string csv_cell(const Json& value) {
   if (value.is_null()) return "";
-  if (value.is_string()) return csv_quoted(value.get<std::string>());
+  if (value.is_string()) {
+    const auto text = value.get<std::string>();  // a spreadsheet computes what begins so
+    return csv_quoted(text.find_first_of("=+-@\t\r") == 0 ? "'" + text : text);
+  }
   if (value.is_number_float()) return fmt::format("{}", value.get<double>());
   if (!value.is_array()) return value.dump();
   std::vector<std::string> parts;

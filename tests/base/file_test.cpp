@@ -150,6 +150,21 @@ TEST_F(File, TakesOverWhatAKilledWriterLeft) {
   EXPECT_EQ(files(), 1U);
 }
 
+// What another may have put there.
+TEST_F(File, IsNotWrittenByAPipeOrAnotherNameOfAFile) {
+  const std::string part = path_ + ".part";
+  const auto write = [&] { write_file(path_, "text"); };
+  ASSERT_EQ(::mkfifo(part.c_str(), 0600), 0);
+  EXPECT_THAT(message(write), HasSubstr(part)) << "and no reader is waited for";
+  const FileDescriptor reader(::open(part.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  EXPECT_THAT(message(write), HasSubstr("a pipe, or another name of a file"));
+  fs::remove(part);
+  put(directory_ / "mine", "mine");
+  fs::create_hard_link(directory_ / "mine", part);
+  EXPECT_THAT(message(write), HasSubstr("a pipe, or another name of a file"));
+  EXPECT_EQ(contents(directory_ / "mine"), "mine");
+}
+
 TEST_F(File, WithOneWriterRefusesASecond) {
   put(path_ + ".part", "of the other");
   FileDescriptor other(::open((path_ + ".part").c_str(), O_WRONLY | O_CLOEXEC));

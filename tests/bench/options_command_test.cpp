@@ -105,7 +105,10 @@ TEST(Commands, HelpIsGivenWhereverItIsAskedFor) {
 TEST(Commands, HelpOfACommandIsItsOwn) {
   const std::string tune = parse({"tune", "--help"}).text;
   EXPECT_THAT(tune, AllOf(StartsWith("Usage:\n  ddpbench tune [OPTION]..."),
-                          HasSubstr("--bucket-cap-mb"), Not(HasSubstr("--strategy="))));
+                          HasSubstr("--confirm-repetitions"), HasSubstr("--bucket-cap-mb"),
+                          HasSubstr("`ddpbench help options`"), Not(HasSubstr("--strategy=")),
+                          Not(HasSubstr("--batch-size"))));
+  EXPECT_LE(std::ranges::count(tune, '\n'), 20);
   const std::string info = parse({"info", "--help"}).text;
   EXPECT_THAT(info, AllOf(HasSubstr("ddpbench info"), HasSubstr("--data-dir"),
                           Not(HasSubstr("--batch-size"))));

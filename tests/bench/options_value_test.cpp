@@ -277,10 +277,13 @@ TEST(OptionValues, AnUnknownVariableNamesTheNearest) {
 TEST(OptionValues, VariablesOfAKubernetesServiceAreIgnoredWithANote) {
   const World world{{{"DDPBENCH_SERVICE_HOST", "10.0.0.7"},
                      {"DDPBENCH_PORT", "tcp://10.0.0.7:80"},
-                     {"DDPBENCH_PORT_80_TCP_ADDR", "10.0.0.7"}}};
+                     {"DDPBENCH_PORT_80_TCP_ADDR", "10.0.0.7"},
+                     {"DDPBENCH_X_PORT_80_TCP", "tcp://10.0.0.8:80"},
+                     {"DDPBENCH_X_SERVICE_HOST", "10.0.0.8"}}};
   EXPECT_THAT(parse({}, world).notes,
               testing::ElementsAre("ignored, as variables of a Kubernetes Service: DDPBENCH_PORT, "
-                                   "DDPBENCH_PORT_80_TCP_ADDR, DDPBENCH_SERVICE_HOST"));
+                                   "DDPBENCH_PORT_80_TCP_ADDR, DDPBENCH_SERVICE_HOST, "
+                                   "DDPBENCH_X_PORT_80_TCP, DDPBENCH_X_SERVICE_HOST"));
 }
 
 TEST(OptionValues, AWrongVariableIsNamedWithItsValue) {

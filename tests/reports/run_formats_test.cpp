@@ -252,6 +252,9 @@ TEST(CsvText, QuotesWhatWouldBreakALine) {
   const std::string text = csv_text(all_runs(report), columns({"model", "devices"}));
   EXPECT_THAT(text, HasSubstr("\n\"a \"\"quoted\"\", long\r\nname\",1,0,false,false,\n"));
   EXPECT_EQ(csv_rows(text)[0].at("model"), report.runs[0].model);
+  report.runs[0].model = "=HYPERLINK(1)";
+  EXPECT_THAT(csv_text(all_runs(report), columns({"model", "devices"})),
+              HasSubstr("\n'=HYPERLINK(1),"));
 }
 
 TEST(JsonRunsText, IsAnArrayOfFlatObjectsWithReasons) {
