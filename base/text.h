@@ -44,6 +44,9 @@ std::string_view cut_at_character(std::string_view text, std::size_t most);
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent,
                  std::size_t used = 0);
 
+// The columns of text for people where the output has `width` (0: no limit): 100 at most.
+constexpr int text_columns(int width) { return width > 0 && width < 100 ? width : 100; }
+
 // `text` itself where it is at most `width` wide by `measure`; otherwise its beginning and its end
 // around an ellipsis. The end is twice as long as the beginning, because names differ there.
 std::string elided(const std::string& text, double width,

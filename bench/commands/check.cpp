@@ -103,7 +103,7 @@ class Check final : public Subcommand {
       leave_refusal(format, options, error.what());
       throw;
     }
-    const std::string text = format.render(result, output_.width());
+    const std::string text = format.render(result, text_columns(output_.width()));
     if (format_ == "table" && !output_.is_file()) {
       say_table(text);
     } else {

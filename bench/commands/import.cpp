@@ -109,7 +109,8 @@ class Import final : public Subcommand {
     report::fill_scaling(result);
     report::fill_cells(result, std::nullopt);
     for (const auto& group : report::repetition_groups(report::all_runs(result))) {
-      say("{}", wrap(words_of(result.runs, group), static_cast<std::size_t>(terminal_width()), 2));
+      say("{}", wrap(words_of(result.runs, group),
+                     static_cast<std::size_t>(text_columns(terminal_width())), 2));
     }
     if (!times.not_read.empty()) {
       say("not read: {}, which has no meaning here\n",

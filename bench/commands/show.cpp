@@ -208,7 +208,7 @@ class WhyCommand final : public Subcommand {
     std::vector<report::ReportFile> files = read_files(paths_);
     report::complete_scaling(files);
     const std::string text =
-        report::render_why(filter_.chosen("why", files), files, output_.width());
+        report::render_why(filter_.chosen("why", files), files, text_columns(output_.width()));
     output_.write(text.empty() ? "no run on several devices timed a step\n" : text);
     return 0;
   }

@@ -123,12 +123,6 @@ FileDescriptor take_standard_output() {
   return output;
 }
 
-void discard_standard_output() {
-  std::fflush(stdout);
-  const FileDescriptor nothing(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  if (!nothing || ::dup2(nothing.get(), STDOUT_FILENO) < 0) fail_standard_output(errno);
-}
-
 void write_standard_output(const FileDescriptor& output, std::string_view text) {
   if (const int code = write_all(output, std::as_bytes(std::span(text))); code != 0) {
     fail_standard_output(code);

@@ -64,8 +64,6 @@ std::string cut_to_columns(const std::string& text, std::size_t columns);
 // From now on messages for people go to stderr, so that another program can read what this one
 // writes to standard output. Returns a descriptor of the original standard output.
 FileDescriptor take_standard_output();
-// From now on what is printed to standard output is lost.
-void discard_standard_output();
 // Writes all of `text` to such a descriptor. Throws ConfigError when that fails.
 void write_standard_output(const FileDescriptor& output, std::string_view text);
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/math.h"
 #include "bench/host/host_devices.h"
@@ -184,10 +183,6 @@ Network network_of(const nn::ModelSpec& model, const std::string& path) {
           model.has_state(),
           nn::cost_of(model).step_flops(),
           model.loss.ignore_index};
-}
-
-bool shares_gpus(const TrainingJob& job) {
-  return std::set<int>(job.gpus.begin(), job.gpus.end()).size() < job.gpus.size();
 }
 
 data::ShardedSampler make_sampler(const TrainingJob& job) {

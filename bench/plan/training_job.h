@@ -88,9 +88,6 @@ std::string run_name(const TrainingJob& job);
 // Whether data of GPUs moves through a backend of CPU devices (comm::make_staged).
 bool is_staged(const TrainingJob& job);
 
-// Whether several devices of the run are on one GPU.
-bool shares_gpus(const TrainingJob& job);
-
 // The samples that the run's shards see; the same on all its processes.
 data::ShardedSampler make_sampler(const TrainingJob& job);
 

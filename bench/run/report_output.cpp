@@ -106,7 +106,8 @@ std::string summary_text(const report::Report& report, const Options& options, i
   const std::string answer =
       report::answer_text(rows, width, asked_memory(options.memory_per_device));
   if (options.verbose)
-    return answer + report::render_table(report, width) + "\n" + report::render_why(report, width);
+    return answer + report::render_table(report, width) + "\n" +
+           report::render_why(report, text_columns(width));
   return answer + report::compact_text(report::CondensedRows(rows).rows(), width);
 }
 
@@ -147,27 +148,13 @@ std::string ReportOutput::absolute_path() const {
   return gone ? path_ : path.string();
 }
 
-void ReportOutput::reserve(report::Report report, const Options& options,
-                           const Announce& announce) {
+void ReportOutput::reserve(report::Report report, const Options& options) {
   if (is_stream_) return;
   if (!named_by_time_) claim_name();
   if (replace_ && std::filesystem::exists(path_)) return;
   report.status = report::Status::interrupted;
   complete_report(report, options);
-  if (announce) {
-    const std::string text = report::report_text(report);
-    announce(absolute_path(), hash_bytes(text.data(), text.size()));
-  }
   save(report);
-}
-
-std::optional<std::uint64_t> file_hash(const std::string& path) {
-  try {
-    const std::string text = read_file(path, {.most_bytes = std::size_t{1} << 26});
-    return hash_bytes(text.data(), text.size());
-  } catch (const ConfigError&) {
-    return std::nullopt;
-  }
 }
 
 // No lock on the file itself would do, since each save puts another in its place.
@@ -189,28 +176,8 @@ void ReportOutput::claim_name() {
   }
 }
 
-void ReportOutput::stream_every_save(Deliver deliver) {
-  streams_saves_ = is_stream_;
-  deliver_ = std::move(deliver);
-  discard_standard_output();
-}
-
-void ReportOutput::write_to_stream(const report::Report& report) {
-  const std::string text = report::report_text(report);
-  if (!deliver_ || !deliver_(text)) write_standard_output(stream_, text);
-}
-
-void ReportOutput::hand_over(const std::string& text) {
-  if (deliver_) {
-    deliver_(text);
-  } else {
-    write_standard_output(stream_, text);
-  }
-}
-
 void ReportOutput::save(const report::Report& report) {
-  if (is_stream_ && streams_saves_ && stream_) write_to_stream(report);
-  if (is_stream_) return;  // any other reader wants one report, the last
+  if (is_stream_) return;  // its reader wants one report, the last
   while (true) {
     try {
       report::write_report(report, path_, replace_);
@@ -225,7 +192,7 @@ void ReportOutput::save(const report::Report& report) {
 }
 
 void ReportOutput::save_last(const report::Report& report) {
-  is_stream_ ? write_to_stream(report) : save(report);
+  is_stream_ ? write_standard_output(stream_, report::report_text(report)) : save(report);
 }
 
 std::string utc_timestamp() { return utc_time("%Y-%m-%dT%H:%M:%SZ"); }

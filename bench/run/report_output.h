@@ -5,8 +5,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,10 +31,7 @@ class ReportOutput {
   // Writes `report`, which has no results yet, as an interrupted one, so that no other command
   // takes its name while this object lives. A file that may be replaced stays until there is
   // something better. Throws ConfigError where another command was faster, also with --force.
-  // `announce`, if not empty, is called before the file is made, with its absolute path and the
-  // hash of its content (file_hash), by which a process can recognise the file.
-  using Announce = std::function<void(const std::string& path, std::uint64_t hash)>;
-  void reserve(report::Report report, const Options& options, const Announce& announce = {});
+  void reserve(report::Report report, const Options& options);
   // Writes the whole report, atomically. The first call obeys --force; later ones replace what it
   // wrote.
   void save(const report::Report& report);
@@ -46,33 +41,17 @@ class ReportOutput {
   // The same as a value of --json, from any directory; empty when there is no output yet.
   std::string absolute_path() const;
   bool is_stream() const { return is_stream_; }
-  // For a program that reads the reports of a run which may end at any moment: save() writes each
-  // of them to standard output, too, so the last whole one counts. From now on what is said to
-  // people is dropped. `deliver`, if not empty, is a better way to that program: where it returns
-  // true for a report's text, that is not written. REQUIRES: it is a stream, or a rehearsal, which
-  // keeps nothing.
-  using Deliver = std::function<bool(const std::string& text)>;
-  void stream_every_save(Deliver deliver);
-  // Hands that program another text, which it can do without: by `deliver` alone where there is
-  // one. Throws ConfigError for a closed stream. REQUIRES: stream_every_save() was called.
-  void hand_over(const std::string& text);
 
  private:
   void claim_name();
-  void write_to_stream(const report::Report& report);
 
   std::string path_;
   std::optional<HostClaim> claim_;  // on path_, from reserve() on
   bool is_stream_ = false;
-  bool streams_saves_ = false;
-  Deliver deliver_;
   FileDescriptor stream_;  // what standard output was; open with is_stream_, but for --dry-run
   bool named_by_time_ = false;
   bool replace_ = false;
 };
-
-// The hash of a file's content; nothing where it cannot be read.
-std::optional<std::uint64_t> file_hash(const std::string& path);
 
 // Returns a report with the environment and without runs.
 report::Report begin_report(const Options& options, std::vector<std::string> arguments);
