@@ -76,7 +76,7 @@ struct ChartSeries {
 struct ChartGroup {
   std::size_t series = 0;       // index into Chart::series
   int devices = 1;              // training replicas; servers of ps are not counted
-  std::string name;             // "ddp, overlap off on 4*"; *: oversubscribed
+  std::string name;             // "ddp on 4*, overlap off"; *: oversubscribed
   bool oversubscribed = false;  // of any repetition
 };
 

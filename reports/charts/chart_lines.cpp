@@ -23,7 +23,7 @@ std::string unfit_scaling(const Run& run) {
   return plausible(*run.samples_per_s.value) ? "" : "its throughput is not plausible";
 }
 
-ScalingPoint point_of(const RunGroup& group) {
+ScalingPoint point_of(const RunGroup& group, const std::string& doubt) {
   std::vector<double> rates, efficiencies;
   ScalingPoint point{group};
   for (const Run* run : group.runs) {
@@ -36,7 +36,9 @@ ScalingPoint point_of(const RunGroup& group) {
   }
   point.samples_per_s = spread(rates);
   point.samples_per_s.median = median_rate(rates);
-  if (!efficiencies.empty() && !group.oversubscribed) {
+  if (!doubt.empty()) {
+    point.efficiency_reason = doubt;
+  } else if (!efficiencies.empty() && !group.oversubscribed) {
     point.efficiency = spread(efficiencies);
     point.efficiency->median = median_rate(efficiencies);
     point.efficiency_reason.clear();
@@ -56,7 +58,8 @@ void add_ideals(const ChartRuns& runs, ScalingChart& chart) {
   for (const ScalingPoint& point : chart.points) {
     const RunGroup& group = runs.groups[static_cast<std::size_t>(&point - chart.points.data())];
     const bool usable = group.runs.front()->strategy == kBaseline && point.devices == 1 &&
-                        !point.oversubscribed && group.runs.front()->injected.empty();
+                        !point.oversubscribed && runs.doubts.at(group.runs[0]).empty() &&
+                        group.runs.front()->injected.empty();
     if (usable) {
       chart.ideals.push_back(
           {"ideal: " + runs.series[point.series].name, point.samples_per_s.median});
@@ -225,7 +228,8 @@ ScalingChart scaling_chart(std::span<const Report> reports, ChartRoom room) {
   ChartRuns runs = chart_runs(reports, "Scaling", unfit_scaling);
   if (room == ChartRoom::picture) limit_series(runs);
   return chart_of<ScalingChart>(runs, [&](ScalingChart& chart) {
-    for (const RunGroup& group : runs.groups) chart.points.push_back(point_of(group));
+    for (const RunGroup& group : runs.groups)
+      chart.points.push_back(point_of(group, runs.doubts.at(group.runs[0])));
     add_ideals(runs, chart);
     std::vector<int> counts;
     for (const ScalingPoint& point : chart.points) counts.push_back(point.samples_per_s.count);

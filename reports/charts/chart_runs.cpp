@@ -17,7 +17,9 @@
 #include "reports/data/settings.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/noise.h"
 #include "reports/metrics/ranking.h"
+#include "reports/metrics/repetitions.h"
 
 namespace ddpbench::report {
 namespace {
@@ -112,8 +114,10 @@ void group_runs(std::vector<Named> runs, ChartRuns& chart) {
     chart.groups.back().oversubscribed |= run.oversubscribed;
   }
   for (RunGroup& group : chart.groups) {
-    group.name = fmt::format("{} on {}{}", chart.series[group.series].name, group.devices,
-                             group.oversubscribed ? "*" : "");
+    const std::string& name = chart.series[group.series].name;
+    const std::size_t end = std::min(name.find(','), name.size());  // of the strategy
+    group.name = fmt::format("{} on {}{}{}", name.substr(0, end), group.devices,
+                             group.oversubscribed ? "*" : "", name.substr(end));
   }
 }
 
@@ -214,6 +218,11 @@ ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, U
         "runs differ in what they compute or run on, and only those that agree in it compare: " +
         unlike);
   }
+  const CondensedRows condensed(drawn);
+  std::vector<RunRow> settings = condensed.rows();
+  mark_doubts(settings);
+  for (const RunRow& row : settings)
+    for (const Run* run : runs_of_row(row)) result.doubts[run] = row.doubt;
   const std::vector<std::string> names = series_names(drawn);
   std::vector<Named> named;
   for (std::size_t i = 0; i < drawn.size(); ++i) named.push_back({drawn[i], names[i]});

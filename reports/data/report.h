@@ -412,6 +412,7 @@ struct Generator {
   std::optional<bool> git_dirty;
   std::string git_reason;         // why commit or dirty flag is missing
   std::string name = "ddpbench";  // of the program that measured; peers have other names
+  bool is_import() const { return name == "ddpbench-import"; }
 };
 
 struct CpuInfo {

@@ -83,6 +83,7 @@ bool from_several_files(std::span<const RunRow> rows) {
 
 std::string title_words(std::span<const RunRow> rows, SettingUse use) {
   constexpr std::size_t kNamedValues = 3;
+  const Run untold{.device = "unknown", .precision = "fp32", .scaling_mode = "weak"};  // by imports
   std::string text;
   for (const Setting& setting : setting_table()) {
     if ((setting.uses & use) == 0) continue;
@@ -93,6 +94,8 @@ std::string title_words(std::span<const RunRow> rows, SettingUse use) {
       const bool told = use == kChartSubtitleUse && setting.key == "device" &&
                         run.device_model == row.report->environment.cpu.model;
       words.push_back(told ? run.device : setting_words(setting, run));
+      if (row.report->generator.is_import() && words.back() == setting_words(setting, untold))
+        words.back().clear();
     }
     std::vector<std::string> values = different_words(words, setting.without);
     if (values.empty()) continue;

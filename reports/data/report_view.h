@@ -37,6 +37,7 @@ struct RunRow {
   // Set by marked_rows() of table/table.h: the letters of the warnings that concern it, and why its
   // speed-up says nothing. By compact_table(): approximate_words() of an approximate row.
   std::string marks = {}, doubt = {}, apart = {};
+  bool is_warned = false;  // whether a warning tells the doubt, too
 };
 
 // The runs in the order of the files, then of their report. A file is named by the last part of its

@@ -119,6 +119,12 @@ std::string heading(const HtmlInput& input, std::size_t report, const std::strin
 void write_gate_verdict(Markup& page, const HtmlGate& gate) {
   page.open("p", {{"class", alert_of(gate.result)}});
   page.text(fmt::format("Against {}: ", fmt::join(gate.baseline, ", ")));
+  const auto& pairs = gate.result.pairs;
+  const auto worst = std::ranges::max_element(pairs, {}, [](const PairVerdict& one) {
+    return std::pair(one.verdict, one.figures.empty() ? 0 : one.figures[0].change.value_or(0));
+  });
+  if (worst != pairs.end() && !pair_lines(*worst).empty())
+    page.leaf("strong", fmt::format("{}: {}. ", pair_title(*worst), pair_lines(*worst)[0]));
   page.leaf("strong", gate_summary(gate.result));
   page.text(". ").leaf("a", {{"href", "#gate"}}, "What was compared").close();
 }

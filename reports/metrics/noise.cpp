@@ -5,11 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "base/text.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/repetitions.h"
+#include "reports/metrics/scaling.h"
 
 namespace ddpbench::report {
 namespace {
@@ -70,18 +73,32 @@ bool beyond_ideal(double speedup, int devices) {
   return devices > 1 && speedup > devices * (1 + kSuperlinear);
 }
 
-std::string scaling_doubt(std::span<const Run* const> runs, std::span<const Run* const> baseline) {
-  if (std::string words = disturbance(runs); !words.empty()) return words;
-  if (const std::string words = disturbance(baseline); !words.empty())
-    return fmt::format("baseline disturbed: {}", words);
-  std::vector<double> speedups;
-  for (const Run* run : runs)
-    if (run->scaling) speedups.push_back(run->scaling->speedup);
-  if (speedups.empty()) return {};
-  const double speedup = median_rate(std::move(speedups));
-  if (!beyond_ideal(speedup, runs[0]->world_size)) return {};
-  return fmt::format("baseline disturbed: {} cannot be {:.1f} times as fast as one",
-                     counted(runs[0]->world_size, "device"), speedup);
+std::vector<std::vector<const Run*>> mark_doubts(std::span<RunRow> rows) {
+  std::map<const Report*, Baselines> baselines;
+  for (const RunRow& row : rows) baselines.try_emplace(row.report, *row.report);
+  std::vector<std::vector<const Run*>> divisors;
+  std::map<const Run*, std::string> beyond;  // why the baseline cannot be true
+  for (RunRow& row : rows) {
+    const Run& run = *row.run;
+    std::vector<const Run*>& own = divisors.emplace_back(baselines.at(row.report).of(run));
+    for (const auto& [other, singles] : baselines)  // from which it may have borrowed its own
+      if (own.empty() && run.scaling) own = singles.of(run);
+    row.doubt = disturbance(runs_of_row(row));
+    if (const std::string words = disturbance(own); row.doubt.empty() && !words.empty())
+      row.doubt = "baseline disturbed: " + words;
+    row.is_warned = !row.doubt.empty();
+    if (!run.scaling || !beyond_ideal(run.scaling->speedup, run.world_size)) continue;
+    const std::string words =
+        fmt::format("baseline disturbed: {} cannot be {:.1f} times as fast as one",
+                    counted(run.world_size, "device"), run.scaling->speedup);
+    if (row.doubt.empty()) row.doubt = words;
+    for (const Run* baseline : own) beyond.emplace(baseline, words);
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    for (const Run* baseline : divisors[i])
+      if (rows[i].run->scaling && rows[i].doubt.empty() && beyond.contains(baseline))
+        rows[i].doubt = beyond.at(baseline);
+  return divisors;
 }
 
 Yardstick find_yardstick(std::span<const Contest> contests) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "reports/data/report.h"
 #include "reports/data/report_view.h"
@@ -19,9 +20,10 @@ namespace ddpbench::report {
 // what was noticed; empty: nothing did. Runs without conditions count as undisturbed.
 std::string disturbance(std::span<const Run* const> runs);
 
-// Why a speed-up of these repetitions against `baseline` says nothing: what disturbed one of the
-// two, or that it is more than several devices can gain. Empty: nothing speaks against it.
-std::string scaling_doubt(std::span<const Run* const> runs, std::span<const Run* const> baseline);
+// Sets RunRow::doubt, why a speed-up says nothing: what disturbed the runs or their baseline, or
+// that one of the rows with this baseline is faster than so many devices can be. Returns of each
+// row the runs by which it is divided.
+std::vector<std::vector<const Run*>> mark_doubts(std::span<RunRow> rows);
 // Whether this speed-up is more than so many devices can gain, by more than their caches explain.
 // What one device gains is noise.
 bool beyond_ideal(double speedup, int devices);

@@ -66,8 +66,9 @@ std::vector<std::string> notes_of(const RunRow& row) {
   constexpr double kStarved = 0.2;  // the loader works beside the steps: mostly none waits for it
   const double waits = number_of("wait", row).value_or(0) / number_of("step", row).value_or(1);
   if (waits >= kStarved)
-    notes.push_back(fmt::format(
-        "{:.0f} % of a step is waiting for the loader: try more --loader-workers", 100 * waits));
+    notes.push_back(
+        fmt::format("{:.0f} % of a step is waiting for the loader{}", 100 * waits,
+                    row.report->generator.is_import() ? "" : ": try more --loader-workers"));
   if (run.status != Status::ok && !is_bare(run)) notes.push_back(status_note(run));
   if (const Verification& verified = verification_of(row); verified.status == "failed")
     notes.push_back("does NOT agree with one device: " + verified.reason);
@@ -89,9 +90,7 @@ std::vector<std::string> notes_of(const RunRow& row) {
   if (row.repeated != nullptr && !row.repeated->note.empty()) notes.push_back(row.repeated->note);
   if (run.scaling && run.scaling->baseline != kBaseline)
     notes.push_back("speed-up against " + run.scaling->baseline);
-  // Other doubts are those of the warnings.
-  if (!row.doubt.empty() && run.scaling && beyond_ideal(run.scaling->speedup, run.world_size))
-    notes.push_back(row.doubt);
+  if (!row.doubt.empty() && !row.is_warned) notes.push_back(row.doubt);
   return notes;
 }
 
@@ -239,8 +238,7 @@ TextTable compact_table(std::span<const RunRow> unmarked, std::vector<std::strin
 
 std::string compact_text(std::span<const RunRow> rows, int width) {
   if (rows.empty()) return "no runs\n";
-  constexpr std::size_t kMostColumns = 100;
-  const std::size_t limit = width > 0 ? std::min<std::size_t>(width, kMostColumns) : kMostColumns;
+  const auto limit = static_cast<std::size_t>(text_columns(width));
   std::vector<std::string> notes;
   std::string text = render_rows(compact_table(rows, notes), limit) + '\n';
   notes.push_back(accuracy_meaning(rows));

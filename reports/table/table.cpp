@@ -64,14 +64,19 @@ std::string noise_words(std::span<const RunRow> rows, bool shows_intervals) {
         kFewestForInterval, kEnough);
   }
   if (is_condensed(rows)) return {};
-  double total_s = 0;
-  for (const RunRow& row : rows) {
+  for (const RunRow& row : rows)
     if (row.run->repetition > 0 || !beyond_resuming(*row.report).empty()) return {};
-    if (row.run->step.time_s) total_s += row.run->time.total_s.value.value_or(0);
-  }
-  if (total_s == 0) return {};
-  return fmt::format("One run each: --repetitions={} gives 95 % intervals (about {}).", kEnough,
-                     duration_words(kEnough * total_s));
+  const std::string time = time_of(rows, kEnough);
+  if (time.empty()) return {};
+  return fmt::format("One run each: --repetitions={} gives 95 % intervals{}.", kEnough, time);
+}
+
+std::string time_of(std::span<const RunRow> rows, int repetitions) {
+  double total_s = 0;
+  for (const RunRow& row : rows)
+    if (row.run->step.time_s && row.run->repetition == 0)
+      total_s += row.run->time.total_s.value.value_or(0);
+  return total_s == 0 ? "" : fmt::format(" (about {})", duration_words(repetitions * total_s));
 }
 
 TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footnotes& notes) {

@@ -45,6 +45,8 @@ std::string accuracy_meaning(std::span<const RunRow> rows);
 // What the brackets of condensed rows mean, or how to learn the noise where this command can be
 // repeated; empty: there is nothing to say.
 std::string noise_words(std::span<const RunRow> rows, bool shows_intervals);
+// " (about 13 min)": what so many repetitions of these rows would take; empty: that is not known.
+std::string time_of(std::span<const RunRow> rows, int repetitions);
 
 // The tables of `ddpbench comm`.
 struct CollectiveTables {

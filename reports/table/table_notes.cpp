@@ -13,7 +13,6 @@
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/noise.h"
 #include "reports/metrics/repetitions.h"
-#include "reports/metrics/scaling.h"
 
 namespace ddpbench::report {
 namespace {
@@ -88,18 +87,13 @@ std::vector<RunRow> marked_rows(std::span<const RunRow> rows,
   for (const RowWarning& warning : warnings) {
     for (const Run* run : warning.runs) marks[run] += warning.mark;
   }
-  std::map<const Report*, Baselines> baselines;
-  for (const RunRow& row : rows) baselines.try_emplace(row.report, *row.report);
   std::vector<RunRow> marked(rows.begin(), rows.end());
-  for (RunRow& row : marked) {
+  std::vector<std::vector<const Run*>> divisors = mark_doubts(marked);
+  for (std::size_t i = 0; i < marked.size(); ++i) {
+    RunRow& row = marked[i];
     const std::vector<const Run*> runs = runs_of_row(row);
-    std::vector<const Run*> concerned = baselines.at(row.report).of(*runs[0]);
-    for (const auto& [other, singles] : baselines) {  // from which it may have borrowed its own
-      if (!concerned.empty() || !row.run->scaling) break;
-      concerned = singles.of(*row.run);
-    }
-    row.doubt = scaling_doubt(runs, concerned);
     // What is divided by a disturbed run is as doubtful.
+    std::vector<const Run*>& concerned = divisors[i];
     if (!row.run->scaling) concerned.clear();
     concerned.insert(concerned.end(), runs.begin(), runs.end());
     std::set<char> letters;

@@ -25,8 +25,9 @@
 namespace ddpbench::report {
 namespace {
 
-// One repetition shows no noise of its own: what is not this much slower may be as fast. Of equal
-// programs with a noise of 15 %, at most 1 in 100 pairs is further apart.
+// One repetition shows no noise of its own: nothing is told without a yardstick, and with one what
+// is not this much slower may be as fast. Of equal programs with a noise of 15 %, at most 1 in 100
+// pairs is further apart.
 constexpr double kApartOnce = 0.5, kSpreadsApartOnce = 4;
 // The head names a winner where chance explains its lead in 1 of 200 cases.
 constexpr double kWinnerTail = 0.005;
@@ -67,6 +68,8 @@ Order compare_rates(const Rivals& rivals, const Standing& a, const Standing& b) 
     const Comparison difference{.error = std::sqrt(rivals.noise.variance * per_variance),
                                 .dof = rivals.noise.dof};
     apart = std::max(std::expm1(difference.margin(kWinnerTail)), rivals.yardstick.spread);
+  } else if (rivals.yardstick.runs.empty()) {
+    return Order::unknown;
   }
   if (std::abs(ahead) <= std::log1p(apart)) return Order::unknown;
   return ahead > 0 ? Order::faster : Order::slower;
@@ -135,26 +138,39 @@ std::vector<std::string> no_answer(const Rivals& rivals, const std::string& what
   }
   constexpr int kEnough = kFewestForInterval + 1;
   const Standing& best = rivals.several[0];
-  const bool few =
-      std::ssize(best.runs) < kEnough && beyond_resuming(*best.runs.front().report).empty();
-  return {head + ".", sure,
-          fmt::format("Next: run it on an idle machine{}.",
-                      few ? fmt::format(", or with --repetitions={}", kEnough) : "")};
+  const Report& report = *best.runs.front().report;
+  std::string next = "Next: run it on an idle machine";
+  if (std::ssize(best.runs) < kEnough && beyond_resuming(report).empty())
+    next +=
+        fmt::format(", or with --repetitions={}{}", kEnough, time_of(all_runs(report), kEnough));
+  return {head + ".", sure, next + "."};
 }
 
 bool was_made(const RunRow& row) { return row.run->samples_per_s.value.has_value(); }
+
+RatioInterval ratio_of(const Standing& standing, const Standing& base) {
+  std::vector<double> sides[2];
+  for (const RunRow& row : standing.runs) sides[0].push_back(*row.run->samples_per_s.value);
+  for (const RunRow& row : base.runs) sides[1].push_back(*row.run->samples_per_s.value);
+  return compare_ratios(sides[0], sides[1]);
+}
+
+// "1.35 to 2.10": between what its speed-up over one device is; empty where it is not known.
+std::string range_words(const Rivals& rivals, const Standing& standing) {
+  if (rivals.one.empty()) return {};
+  const RatioInterval ratio = ratio_of(standing, rivals.one[0]);
+  return ratio.low ? fmt::format("{:.2f} to {:.2f}", *ratio.low, *ratio.high) : "";
+}
 
 // ", 9 % ahead of dp on 2 devices (6 to 12)": how far the winner is ahead of the next one, where
 // repetitions show it; else nothing.
 std::string lead_words(const Rivals& rivals, const std::vector<const Standing*>& equals) {
   if (equals.size() > 1 || rivals.several.size() < 2) return {};
-  const Standing &best = rivals.several[0], &next = rivals.several[1];
-  const Comparison lead = compare({logarithms_of(next), logarithms_of(best)}, rivals.noise);
-  if (!lead.noise_known || next.runs.size() == 1) return {};
-  const double margin = lead.margin((1 - kConfidence) / 2);
-  return fmt::format(", {} ahead of {} ({} to {})", in_percent(std::expm1(lead.difference)),
-                     next.name, lead_percent(std::expm1(lead.difference - margin)),
-                     lead_percent(std::expm1(lead.difference + margin)));
+  const Standing& next = rivals.several[1];
+  const RatioInterval lead = ratio_of(rivals.several[0], next);
+  if (!lead.low || next.runs.size() == 1) return {};
+  return fmt::format(", {} ahead of {} ({} to {})", in_percent(lead.ratio - 1), next.name,
+                     lead_percent(*lead.low - 1), lead_percent(*lead.high - 1));
 }
 
 // "How sure: 2 devices beat 1. ddp or dp on 2 devices: cannot tell; 2.5 % apart, ...".
@@ -163,7 +179,9 @@ std::string sure_words(const Rivals& rivals, const std::vector<const Standing*>&
   std::string sure = "How sure:";
   if (!rivals.one.empty()) {
     const Order order = compare_rates(rivals, best, rivals.one[0]);
-    sure += order == Order::unknown ? " a single device may be as fast."
+    const std::string range = range_words(rivals, best);
+    const std::string around = range.empty() ? "" : " (" + range + ")";
+    sure += order == Order::unknown ? " a single device may be as fast" + around + "."
             : order == Order::slower
                 ? " one device is faster."
                 : fmt::format(" {} beat 1.", counted(first_run(best).world_size, "device"));
@@ -173,7 +191,8 @@ std::string sure_words(const Rivals& rivals, const std::vector<const Standing*>&
   if (equals.size() == 1) return sure;
   sure += fmt::format(" {}: cannot tell; {} apart", joined_names(equals),
                       in_percent(best.samples_per_s / equals.back()->samples_per_s - 1));
-  if (rivals.yardstick.runs.empty()) return sure + '.';
+  if (rivals.yardstick.runs.empty())
+    return sure + (best.runs.size() > 1 ? "." : " in one run each.");
   return sure + fmt::format(", and equal work differs by {} here (=).",
                             in_percent(rivals.yardstick.spread));
 }
@@ -182,12 +201,18 @@ std::string sure_words(const Rivals& rivals, const std::vector<const Standing*>&
 std::string head_words(const Rivals& rivals, const std::vector<const Standing*>& equals) {
   const Standing& best = *equals[0];
   const std::string names = joined_names(equals), lead = lead_words(rivals, equals);
-  std::vector<std::string> rates;
-  for (const Standing* standing : equals) rates.push_back(short_number(standing->samples_per_s));
+  std::vector<std::string> rates, ranges;
+  for (const Standing* standing : equals) {
+    rates.push_back(short_number(standing->samples_per_s));
+    const std::string range = range_words(rivals, *standing);
+    const std::string name = standing->name.substr(0, standing->name.find(" on ")) + " ";
+    if (!range.empty()) ranges.push_back((equals.size() > 1 ? name : "") + range);
+  }
   std::string words = fmt::format("{}", fmt::join(rates, " and "));
   if (rivals.one.empty()) return fmt::format("{}: {} samples/s{}.", names, words, lead);
   const Standing& single = rivals.one[0];
   words += " against " + short_number(single.samples_per_s);
+  if (!ranges.empty()) words = fmt::format("{}; {}", fmt::join(ranges, ", "), words);
   const std::int64_t batch = first_run(best).global_batch_size;
   const std::int64_t one_batch = first_run(single).global_batch_size;
   if (batch != one_batch) words += fmt::format(", global batch {} instead of {}", batch, one_batch);
@@ -217,6 +242,16 @@ std::string doubt_words(const Rivals& rivals, const std::vector<const Standing*>
 // it can be told, to `named`.
 std::vector<std::string> answer_of(std::span<const RunRow> rows, std::set<const Run*>& named) {
   const Rivals rivals = rivals_of(contests(rows));
+  const auto shared = std::ranges::find_if(
+      rows, [](const RunRow& row) { return row.run->world_size > 1 && row.run->oversubscribed; });
+  if (rivals.several.empty() && shared != rows.end()) {
+    const int devices = shared->run->world_size + shared->run->servers;
+    return {fmt::format("No answer: {} of {} share {}.",
+                        counted(devices * shared->run->threads_per_device, "thread"),
+                        counted(devices, "device"),
+                        counted(shared->report->environment.cpu.cores, "core")),
+            "How sure: not.", "Next: run it with a core for each thread."};
+  }
   if (rivals.several.empty() || rivals.several.size() + rivals.one.size() < 2) return {};
   const Standing& best = rivals.several[0];
   const Standings equals = equals_of(rivals, pointers(rivals.several));
@@ -279,8 +314,10 @@ std::string fastest_words(const Rivals& rivals, const Standings& ranked) {
   const Standing& next = clear ? *ranked[1] : *equals.back();
   const std::string names = joined_names(equals);
   const std::string apart = in_percent(ranked[0]->samples_per_s / next.samples_per_s - 1);
-  return clear ? fmt::format("{} is the fastest, {} ahead of {}", names, apart, next.name)
-               : fmt::format("{}: cannot tell, {} apart", names, apart);
+  if (!clear) return fmt::format("{}: cannot tell, {} apart", names, apart);
+  const bool known = ratio_of(*ranked[0], next).low.has_value();
+  return names + " is the fastest" +
+         (known ? fmt::format(", {} ahead of {}", apart, next.name) : "");
 }
 
 // Of `exact` runs, of which `ranked` are those that nothing disturbed: that changes no memory.
@@ -403,11 +440,9 @@ std::vector<std::string> answer_lines(std::span<const RunRow> rows,
 
 std::string answer_text(std::span<const RunRow> rows, int width,
                         std::optional<std::uint64_t> device_bytes) {
-  constexpr int kMostColumns = 100;
-  const int columns = width > 0 ? std::min(width, kMostColumns) : kMostColumns;
   std::string text;
   for (const std::string& line : answer_lines(rows, device_bytes))
-    text += wrap(line, static_cast<std::size_t>(columns), 4);
+    text += wrap(line, static_cast<std::size_t>(text_columns(width)), 4);
   return text.empty() ? text : text + "\n";
 }
 

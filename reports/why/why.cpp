@@ -181,7 +181,8 @@ Verdict explain(const Report& report, const Run& run, const Baselines& lender) {
   }
   verdict.cause = find_cause(run, split);
   verdict.sentence = cause_sentence(verdict.cause, {report, run, split});
-  verdict.advice = cause_advice(verdict.cause, {report, run, split});
+  if (!report.generator.is_import())  // whose program has other options
+    verdict.advice = cause_advice(verdict.cause, {report, run, split});
   return verdict;
 }
 

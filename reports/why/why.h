@@ -31,7 +31,7 @@ struct VerdictPart {
 
 struct Verdict {
   Cause cause = Cause::unknown;
-  std::string sentence;   // "exposed all-reduce is 41 % of the step: ...", without a full stop
+  std::string sentence;   // "all-reduce not hidden is 41 % of the step: ...", without a full stop
   std::string advice;     // what would help; empty: nothing to advise
   double step_s = 0;      // median step time; 0 when no step was timed
   double loss_share = 0;  // of the largest loss in the step

@@ -42,7 +42,7 @@ std::string ratio(double slow, double fast) {
   return fast > 0 ? fmt::format("{:.2f}", slow / fast) : "?";
 }
 
-// "exposed all-reduce is 41 % of the step (12.3 of 30.0 ms)"
+// "all-reduce not hidden is 41 % of the step (12.3 of 30.0 ms)"
 std::string share_of_step(const std::string& what, double seconds, const Case& c) {
   const double step_s = c.split.parts.step_s;
   return fmt::format("{} is {:.0f} % of the step ({} of {})", what, 100 * seconds / step_s,
@@ -52,7 +52,7 @@ std::string share_of_step(const std::string& what, double seconds, const Case& c
 std::string exposed_share(const Case& c) {
   std::string name(strategy_row(c.run.strategy).collective);
   std::ranges::replace(name, '_', '-');
-  return share_of_step("exposed " + (name.empty() ? "communication" : name),
+  return share_of_step((name.empty() ? "communication" : name) + " not hidden",
                        c.split.parts.comm_exposed_s, c);
 }
 

@@ -225,8 +225,9 @@ TEST(HtmlPageTest, SaysWhatTheGateFound) {
 TEST(HtmlPageTest, TheSummaryBeginsWithTheVerdictOfTheGate) {
   HtmlInput input = test::gated_input();
   const std::string worse = html_page(input);
-  const std::string alert = "<p class=\"alert bad\">Against base.json: <strong>REGRESSED: 1 pair";
+  const std::string alert = "<p class=\"alert bad\">Against base.json: <strong>ddp, 2 devices";
   ASSERT_THAT(worse, HasSubstr(alert));
+  EXPECT_THAT(worse, HasSubstr(": median step 20.0 % worse ("));
   EXPECT_LT(worse.find("id=\"summary-heading\""), worse.find(alert));
   EXPECT_LT(worse.find(alert), worse.find("id=\"runs\""));
   input.gate->result.verdict = GateVerdict::pass;

@@ -138,7 +138,7 @@ TEST(AccuracyChart, DrawsSettingsAndDevicesAsLinesOfOneColour) {
     EXPECT_EQ(chart.series[i].variant, i);
     EXPECT_EQ(chart.points[i].series, i);
   }
-  EXPECT_EQ(chart.series[2].name, "ddp, overlap on on 4");
+  EXPECT_EQ(chart.series[2].name, "ddp on 4, overlap on");
 }
 
 TEST(AccuracyChart, LeavesOutRunsThatWereNotEvaluated) {

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -73,6 +74,7 @@ TEST(Answer, IsNoneWhereOtherProgramsDisturbedWhatIsCompared) {
               "No answer: other programs used 71 % of the CPU; equal work on one device took "
               "8.6 to 9.0 ms.");
     EXPECT_EQ(lines[1], "How sure: not. Differences below 5.6 % say nothing here.");
+    EXPECT_EQ(lines[2], "Next: run it on an idle machine, or with --repetitions=7 (about 7 min).");
   }
   Report report = report_with(kQuick);
   report.runs[1].conditions = Conditions{.other_load_ratio = Figure::of(0.71)};
@@ -83,11 +85,31 @@ TEST(Answer, IsNoneWhereOtherProgramsDisturbedWhatIsCompared) {
 TEST(Answer, SaysWhenOneDeviceMayBeAsFast) {
   const auto lines = lines_of({{"single", 1, 100}, {"ddp", 2, 76}});
   EXPECT_THAT(lines[1], HasSubstr("a single device may be as fast"));
-  const auto slower = lines_of({{"single", 1, 100}, {"ddp", 2, 30}});
+  const auto slower = lines_of({{"single", 1, 100}, {"dp", 1, 100}, {"ddp", 2, 30}});
   EXPECT_EQ(slower[0],
             "single on 1 device: ddp on 2 devices only 0.30 times its samples/s (30.0 against 100, "
             "global batch 128 instead of 64).");
   EXPECT_THAT(slower[1], HasSubstr("one device is faster"));
+}
+
+// A run each, and nothing that shows how far runs differ by chance.
+TEST(Answer, RanksNothingOnOneRepetitionWithoutAYardstick) {
+  const auto lines = lines_of({{"single", 1, 100}, {"ddp", 2, 190}, {"dp", 2, 60}});
+  EXPECT_THAT(lines[0], StartsWith("ddp or dp on 2 devices: 1.90 times the samples/s of one"));
+  EXPECT_EQ(lines[1],
+            "How sure: a single device may be as fast. ddp or dp on 2 devices: cannot tell; 217 % "
+            "apart in one run each.");
+}
+
+TEST(Answer, SaysWhyNoneIsGivenWhereAllShareCores) {
+  Report report = report_with({{"single", 1, 100}, {"ddp", 2, 76}});
+  report.runs[1].oversubscribed = true;
+  report.environment.cpu.cores = 1;
+  EXPECT_THAT(answer_lines(all_runs(report)),
+              testing::ElementsAre("No answer: 2 threads of 2 devices share 1 core.",
+                                   "How sure: not.", StartsWith("Next: ")));
+  for (report::Run& run : report.runs) run.threads_per_device = 2;
+  EXPECT_EQ(answer_lines(all_runs(report))[0], "No answer: 4 threads of 2 devices share 1 core.");
 }
 
 TEST(Answer, CallsMoreThanSoManyTimesADisturbedBaseline) {
@@ -131,7 +153,7 @@ TEST(Answer, ComparesSettingsOnSeveralDevicesAlone) {
   const auto lines = lines_of({{"dp", 2, 5000}, {"ddp", 2, 5600}});
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_EQ(lines[0], "ddp or dp on 2 devices: 5600 and 5000 samples/s.");
-  EXPECT_EQ(lines[1], "How sure: ddp or dp on 2 devices: cannot tell; 12 % apart.");
+  EXPECT_EQ(lines[1], "How sure: ddp or dp on 2 devices: cannot tell; 12 % apart in one run each.");
 }
 
 TEST(Answer, SaysHowFarTheWinnerIsAheadOfTheNext) {
@@ -146,6 +168,22 @@ TEST(Answer, SaysHowFarTheWinnerIsAheadOfTheNext) {
   fill_scaling(report);
   const auto lines = answer_lines(all_runs(report));
   EXPECT_THAT(lines[0], HasSubstr("instead of 64), 10 % ahead of dp on 2 devices (8.8 to 11)."));
+  EXPECT_THAT(lines[0], HasSubstr("of one device (1.55 to 1.59; "));
+}
+
+// With its range, since the middle alone looks like an answer.
+TEST(Answer, SaysBetweenWhatASpeedUpIsThatMayBeNone) {
+  std::vector<report::Run> runs;
+  for (int i = 0; i < 3; ++i) {
+    runs.push_back(sample_run("single", 1, 7000 + 1000 * i));
+    runs.push_back(sample_run("ddp", 2, 8000 - 1000 * i));
+    for (std::size_t back = 1; back <= 2; ++back) runs[runs.size() - back].repetition = i;
+  }
+  Report report = report_of(std::move(runs));
+  fill_scaling(report);
+  const auto lines = answer_lines(all_runs(report));
+  EXPECT_THAT(lines[0], HasSubstr("of one device (0.64 to 1.19; "));
+  EXPECT_EQ(lines[1], "How sure: a single device may be as fast (0.64 to 1.19).");
 }
 
 TEST(Answer, IsWrittenReadAndValid) {
@@ -185,7 +223,8 @@ constexpr std::uint64_t kMiB = 1048576;
 
 // ddp, and zero2 which takes less memory, at these rates; with what dp takes.
 Report with_memory(double ddp, double zero2, double zero2_mib) {
-  Report report = report_with({{"single", 1, 7000}, {"ddp", 2, ddp}, {"zero2", 2, zero2}});
+  Report report =
+      report_with({{"single", 1, 7000}, {"ddp", 2, ddp}, {"zero2", 2, zero2}, {"dp", 1, 7000}});
   set_memory(report.runs[1], 420);
   set_memory(report.runs[2], zero2_mib);
   report.runs[2].devices[0].peak_bytes = 10 * kMiB;  // the fattest device counts
@@ -270,7 +309,8 @@ TEST(AnswerChoice, SaysNothingTwice) {
 }
 
 Report with_approximate(double exact, double rate) {
-  Report report = report_with({{"single", 1, 7000}, {"ddp", 2, exact}, {"localsgd", 2, rate}});
+  Report report =
+      report_with({{"single", 1, 7000}, {"ddp", 2, exact}, {"localsgd", 2, rate}, {"dp", 1, 7000}});
   approximate(report.runs[2], 0.04).strategy_options["sync_every"] = "4";
   report.runs[1].progress = {{0, 64, 1, 8192, 5, 0}, {0, 96, 1, 12288, 1.83, 0}};
   report.runs[2].progress = {{0, 64, 1, 8192, 6, 0},
@@ -316,7 +356,8 @@ TEST(AnswerChoice, NamesApproximateRunsAlone) {
 
 // 2 x 64 in one pass, and 2 x 16 in four.
 Report with_passes(double one, double four) {
-  Report report = report_with({{"single", 1, 7000}, {"ddp", 2, one}, {"ddp", 2, four}});
+  Report report =
+      report_with({{"single", 1, 7000}, {"ddp", 2, one}, {"ddp", 2, four}, {"dp", 1, 7000}});
   report::Run& passes = report.runs[2];
   passes.per_device_batch_size = 16;
   passes.accumulation_steps = 4;
@@ -330,12 +371,20 @@ Report with_passes(double one, double four) {
 TEST(AnswerChoice, ComparesPassesOfEqualGlobalBatch) {
   const auto lines = lines_of(with_passes(13000, 8000));
   ASSERT_EQ(lines.size(), 3U);
-  EXPECT_EQ(lines[2],
-            "Global batch 128: ddp on 2 devices (batch 64 a device) is the fastest, 62 % "
-            "ahead of ddp on 2 devices (batch 16 a device, 4 passes).");
+  EXPECT_EQ(lines[2], "Global batch 128: ddp on 2 devices (batch 64 a device) is the fastest.");
   EXPECT_EQ(lines_of(with_passes(10000, 8000))[2],
             "Global batch 128: ddp on 2 devices (batch 64 a device) or ddp on 2 devices "
             "(batch 16 a device, 4 passes): cannot tell, 25 % apart.");
+}
+
+// How far is not known of one run each.
+TEST(AnswerChoice, SaysHowFarTheFastestIsAheadWhereRepetitionsTell) {
+  Report report = with_passes(13000, 8000), more = with_passes(13100, 8100);
+  for (report::Run& run : more.runs) report.runs.emplace_back(run).repetition = 1;
+  EXPECT_THAT(lines_of(report), Contains(HasSubstr("is the fastest, 62 % ahead of ddp on 2")));
+  report = with_passes(13000, 8000);
+  report.runs.erase(report.runs.begin() + 3);  // dp on 1 device: the yardstick
+  EXPECT_THAT(lines_of(report), Contains(HasSubstr("cannot tell, 62 % apart.")));
 }
 
 TEST(AnswerChoice, ComparesNoPassesOfOtherGlobalBatches) {
@@ -358,12 +407,13 @@ struct Noise {
 };
 
 // A comparison in rounds, in which ddp on 2 devices is `lead` ahead of dp.
-Report drawn(Normal& normal, int repetitions, double lead, const Noise& noise) {
+Report drawn(Normal& normal, int repetitions, double lead, const Noise& noise,
+             double on_several = 10000) {
   std::vector<Run> runs;
   for (int round = 0; round < repetitions; ++round) {
     for (const Setting& setting : kQuick) {
       const bool leads = setting.devices == 2 && setting.strategy == std::string("ddp");
-      const double even = setting.devices == 1 ? 7000 : 10000 * (leads ? 1 + lead : 1);
+      const double even = setting.devices == 1 ? 7000 : on_several * (leads ? 1 + lead : 1);
       double logarithm = noise.deviation * normal();
       if (repetitions > 1) logarithm += noise.drift * noise.deviation * round / (repetitions - 1);
       if (normal.uniform() < noise.bursts) logarithm -= 0.25;
@@ -400,6 +450,38 @@ TEST(Answer, NamesAWinnerOfEqualProgramsInOneOfAHundredCasesAtMost) {
       }
     }
     EXPECT_LE(named, pairs / 100) << repetitions << " repetitions";
+  }
+}
+
+bool says(const Report& report, const std::string& claim) {
+  return std::ranges::any_of(answer_lines(all_runs(report)), [&](const std::string& line) {
+    return line.find(claim) != std::string::npos;
+  });
+}
+
+// Several devices as fast as one, and the same work in one pass and in four.
+TEST(Answer, TellsNoSpeedUpAndNoFastestOfEqualProgramsInOneOfAHundredCasesAtMost) {
+  constexpr int kPairs = 20;
+  Normal normal(11);
+  for (const int repetitions : {1, 2, 3, 5, 7}) {
+    int beaten = 0, fastest = 0, pairs = 0;
+    for (const double deviation : {0.01, 0.03, 0.06, 0.1, 0.15}) {
+      for (const Noise& noise :
+           {Noise{deviation, 0, 0}, Noise{deviation, 2, 0}, Noise{deviation, 0, 0.1}}) {
+        for (int i = 0; i < kPairs; ++i, ++pairs) {
+          Report report = drawn(normal, repetitions, 0, noise, 7000);
+          beaten += says(report, " beat 1.") || says(report, "one device is faster.") ? 1 : 0;
+          for (report::Run& run : drawn(normal, repetitions, 0, noise, 7000).runs) {
+            run.per_device_batch_size = 16;
+            run.accumulation_steps = 4;
+            report.runs.push_back(run);
+          }
+          fastest += says(report, "is the fastest") ? 1 : 0;
+        }
+      }
+    }
+    EXPECT_LE(beaten, pairs / 100) << repetitions << " repetitions";
+    EXPECT_LE(fastest, pairs / 100) << repetitions << " repetitions";
   }
 }
 

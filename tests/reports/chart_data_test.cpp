@@ -108,6 +108,29 @@ TEST(ScalingChart, OversubscribedPointsHaveNoEfficiency) {
   EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("*: oversubscribed")));
 }
 
+TEST(ScalingChart, ShowsNoEfficiencyWhereTheBaselineWasDisturbed) {
+  report::Run single = repetition("single", 1, 100, 0);
+  single.conditions = Conditions{.other_load_ratio = Figure::of(0.71)};
+  const ScalingChart loaded = scaling_of({single, repetition("ddp", 2, 150, 0)});
+  EXPECT_FALSE(loaded.points[1].efficiency);
+  EXPECT_THAT(loaded.ideals, IsEmpty());
+  EXPECT_THAT(loaded.caption.notes,
+              Contains(HasSubstr("baseline disturbed: other programs used 71 % of the CPU")));
+  const ScalingChart beyond = scaling_of(
+      {repetition("single", 1, 100, 0), repetition("dp", 2, 150, 0), repetition("ddp", 2, 340, 0)});
+  EXPECT_FALSE(beyond.points[1].efficiency) << "divided by the same run";
+  EXPECT_FALSE(beyond.points[2].efficiency);
+  EXPECT_THAT(beyond.caption.notes, Contains(HasSubstr("cannot be 3.4 times as fast as one")));
+}
+
+// One repetition of many says nothing of the others.
+TEST(ScalingChart, ShowsTheEfficiencyOfRunsOfWhichFewWereDisturbed) {
+  std::vector<report::Run> runs = {repetition("single", 1, 100, 0)};
+  for (int i = 0; i < 3; ++i) runs.push_back(repetition("ddp", 2, 150, i));
+  runs[1].conditions = Conditions{.other_load_ratio = Figure::of(0.71)};
+  EXPECT_TRUE(scaling_of(std::move(runs)).points[1].efficiency);
+}
+
 TEST(ScalingChart, NamesRunsThatItLeavesOutAndWhy) {
   const Report report = sample_report();
   const ScalingChart chart = scaling_chart({&report, 1});

@@ -87,6 +87,8 @@ TEST(CompactTable, SaysThatTheLoaderHoldsStepsUp) {
   EXPECT_THAT(text, ContainsRegex("\nddp +2 .* 40.0  \\(1\\)\n"));
   EXPECT_THAT(text, HasSubstr("(1) 58 % of a step is waiting for the loader: try more "
                               "--loader-workers\n"));
+  report.generator.name = "ddpbench-import";
+  EXPECT_THAT(text_of(report), HasSubstr("(1) 58 % of a step is waiting for the loader\n"));
 }
 
 TEST(CompactTable, DropsColumnsAndNeverFolds) {
@@ -118,6 +120,15 @@ TEST(CompactTable, InheritsTheMarkOfTheBaseline) {
   EXPECT_THAT(text, ContainsRegex("\nddp +2 +20.00 +10632 +- +- .*\\[a\\]\n"));
   EXPECT_THAT(text, ContainsRegex("\nps +2\\+1 .* 40.0  \\(1\\)\n"));  // it is divided by nothing
   EXPECT_THAT(render_table(report, 0), HasSubstr("baseline disturbed: other programs used 47 %"));
+}
+
+// What one row shows of the baseline holds for all that are divided by it.
+TEST(CompactTable, ShowsNoSpeedUpAgainstABaselineThatAnotherRowShowsToBeDisturbed) {
+  Report report = quick_report();
+  report.runs[4].scaling = Scaling{"single", 3.4, 1.7};  // ddp on 2
+  const std::string text = text_of(report);
+  EXPECT_THAT(text, ContainsRegex("\ndp +2 +20.00 +10374 +- +- .*\\([0-9]\\)\n"));
+  EXPECT_THAT(text, HasSubstr("baseline disturbed: 2 devices cannot be 3.4 times as fast as one"));
 }
 
 TEST(CompactTable, InheritsTheMarkOfABaselineInAnotherFile) {

@@ -197,7 +197,7 @@ Report sample_report() {
   ddp.progress = {{0, 100, 2.5, 12800, 1.25, 0.6}, {0, 200, 5, 25600, 0.5, 0.875}};
   ddp.injected = "slow:rank=1,phase=backward,percent=25";
   ddp.why = Why{"exposed_communication",
-                "exposed all-reduce is 41 % of the step",
+                "all-reduce not hidden is 41 % of the step",
                 "try --overlap=on",
                 {{"compute_s", Figure::of(0.0118)},
                  {"comm_exposed_s", Figure::of(0.0082)},

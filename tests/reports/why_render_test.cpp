@@ -84,7 +84,7 @@ TEST(RenderWhy, TakesTheMedianOfEachPartAndTheCauseOfMostRepetitions) {
   const Report report = with_exposed({30, 20, 90});
   const std::string text = render_why(report, 60);
   EXPECT_SAYS(render_why(report, 0),
-              "Why: ddp on 2 devices: in 3 of 3 runs, as in repetition 1: exposed all-reduce");
+              "Why: ddp on 2 devices: in 3 of 3 runs, as in repetition 1: all-reduce not hidden");
   EXPECT_EQ(text.find("Why:", 1), std::string::npos) << text;
   EXPECT_SAYS(render_why(report, 0), "(30.0 ms of 49.2 ms)");
   EXPECT_SAYS(render_why(report, 0), "communication not hidden 61 %");
@@ -170,8 +170,8 @@ TEST(RenderWhy, NamesTheFileAndComparesWithTheBorrowedBaseline) {
   complete_scaling(files);
   ASSERT_EQ(files[0].report.runs[0].scaling->baseline, "single of runs/whole.json");
   const std::string text = render_why(all_runs(files), files, 0);
-  EXPECT_SAYS(text, "Why: part.json: ddp on 2 devices: exposed all-reduce");
-  EXPECT_SAYS(text, "Why: whole.json: ddp on 2 devices: exposed all-reduce");
+  EXPECT_SAYS(text, "Why: part.json: ddp on 2 devices: all-reduce not hidden");
+  EXPECT_SAYS(text, "Why: whole.json: ddp on 2 devices: all-reduce not hidden");
   EXPECT_FALSE(says(text, "no baseline:")) << text;
 }
 

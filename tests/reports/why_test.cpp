@@ -16,7 +16,7 @@ TEST(Why, FindsASlowLinkWhereRanksArriveTogether) {
   const Verdict verdict = verdict_of(make_run("ddp", {step, step}));
   EXPECT_EQ(verdict.cause, Cause::slow_link);
   // 1.69 MB in 40 ms; 30 of 49.4 ms.
-  EXPECT_SAYS(verdict.sentence, "exposed all-reduce is 61 % of the step (30.0 ms of 49.4 ms)");
+  EXPECT_SAYS(verdict.sentence, "all-reduce not hidden is 61 % of the step (30.0 ms of 49.4 ms)");
   EXPECT_SAYS(verdict.sentence, "busbw 0.042 GB/s");
   EXPECT_SAYS(verdict.advice, "--batch-size");
   EXPECT_NEAR(*part_of(verdict, "comm_exposed_s").seconds.value, 30 * kMs, kRounding);
@@ -29,7 +29,7 @@ TEST(Why, BlamesTheLastBucketForWhatCouldBeHidden) {
   const Verdict verdict = verdict_of(run);
   EXPECT_EQ(verdict.cause, Cause::exposed_communication);
   EXPECT_SAYS(verdict.sentence,
-              "exposed all-reduce is 34 % of the step (10.0 ms of 29.2 ms): the only bucket of "
+              "all-reduce not hidden is 34 % of the step (10.0 ms of 29.2 ms): the only bucket of "
               "1.2 MB starts after backward ends");
   EXPECT_EQ(verdict.advice, "try --first-bucket-mb=0.25");
 }
@@ -213,6 +213,15 @@ TEST(Why, FindsStarvedInput) {
   EXPECT_EQ(verdict.cause, Cause::starved_input);
   EXPECT_SAYS(verdict.sentence, "waiting for input is 43 % of the step");
   EXPECT_SAYS(verdict.advice, "--loader-workers");
+}
+
+// The program that an imported file is of has no such options.
+TEST(Why, AdvisesNothingUnderImportedRuns) {
+  const Step step = {.input = 15, .comm = 1, .exposed = 0.5};
+  Report report = report_of(make_run("ddp", {step, step}));
+  EXPECT_NE(explain(report, report.runs.back(), Baselines(report)).advice, "");
+  report.generator.name = "ddpbench-import";
+  EXPECT_EQ(explain(report, report.runs.back(), Baselines(report)).advice, "");
 }
 
 TEST(Why, DoesNotBlameInputThatSingleWaitsForToo) {
