@@ -54,7 +54,8 @@ Told told_of(const RunRow& row, const Settings& config, std::vector<std::string>
 // which runs differ. Servers, backend and strategy options are compared among runs of the same
 // strategy; network, batch, machine, ... among all. A run without one of the settings that reports
 // name where they are unusual (is_usual_without()) differs from those that have it. Runs of equal
-// settings have the same name.
+// settings have the same name, which says so where any of them is approximate: on one device it
+// may be exact.
 std::vector<std::string> series_names(std::span<const RunRow> runs) {
   std::map<const Report*, Settings> configs;  // parsing one for each run would be slow
   std::vector<Told> all;
@@ -66,12 +67,16 @@ std::vector<std::string> series_names(std::span<const RunRow> runs) {
   }
   const auto different = telling(all);
   std::vector<std::string> names;
+  std::set<std::string> approximate;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     names.push_back(runs[i].run->strategy);
     for (const TellingWords& word : all[i].words) {
       if (different.contains({word.scope, word.key})) names.back() += ", " + word.words;
     }
+    if (runs[i].run->verification.is_approximate()) approximate.insert(names.back());
   }
+  for (std::string& name : names)
+    if (approximate.contains(name)) name += ", approximate";
   return names;
 }
 

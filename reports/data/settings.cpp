@@ -115,11 +115,16 @@ std::string injected_words(const Run& run) {
   return run.injected.empty() ? "not injected" : "injected " + run.injected;
 }
 
+// A run that went on has trained as long as one that did all by itself.
 std::string fixed_epochs(const Run& run) {
-  return of_fixed_length(run, text_of(run.epochs.size()));
+  const int before = run.resumed ? run.resumed->epoch : 0;
+  return of_fixed_length(run, text_of(std::ssize(run.epochs) + before));
 }
 
-std::string fixed_steps(const Run& run) { return of_fixed_length(run, text_of(run.step.count)); }
+std::string fixed_steps(const Run& run) {
+  const std::int64_t before = run.resumed ? run.resumed->step : 0;
+  return of_fixed_length(run, text_of(run.step.count + before));
+}
 
 std::string oversubscribed_value(const Run& run) {
   return of_whole_run(run, run.oversubscribed ? "true" : "false");
@@ -249,13 +254,14 @@ std::vector<std::string> differing_keys(const Settings& a, const Settings& b) {
 
 bool is_usual_without(std::string_view key) {
   // A run that has the usual choice of these does not name it (planned_run()).
-  constexpr std::string_view kOptions[] = {
-      "strategy_options/sync_batch_norm", "strategy_options/devices_per_process",
-      "strategy_options/loader_workers",  "strategy_options/ps_mode",
-      "strategy_options/max_staleness",   "strategy_options/backup_workers"};
-  return std::ranges::count(kOptions, key) > 0 ||
-         std::ranges::any_of(
-             kTable, [&key](const Setting& row) { return row.key == key && !row.without.empty(); });
+  constexpr std::string_view kGroup = "strategy_options/";
+  constexpr auto kOptions = std::to_array<std::string_view>(
+      {"sync_batch_norm", "devices_per_process", "loader_workers", "ps_mode", "max_staleness",
+       "backup_workers", "comm_hook", "outer_lr", "outer_momentum", "unit_mb", "cut"});
+  const bool is_option = key.starts_with(kGroup);
+  if (is_option && std::ranges::count(kOptions, key.substr(kGroup.size())) > 0) return true;
+  return std::ranges::any_of(
+      kTable, [&key](const Setting& row) { return row.key == key && !row.without.empty(); });
 }
 
 std::vector<std::string> different_words(const std::vector<std::string>& words,

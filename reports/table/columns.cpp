@@ -222,6 +222,8 @@ constexpr Companion kCompanions[] = {
     {"skipped", "epoch",
      [](const Run& run) {
        return run.loss_scaling && run.loss_scaling->skipped_updates > 0 && !is_bare(run);
+    {"divergence", "verified",
+     [](const Run& run) { return run.verification.divergence.has_value(); }},
      }},
     // The imbalance of dp beside the primary's communication.
     {"others-idle", "exposed", [](const Run& run) { return others_idle(run).value.has_value(); }},

@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "base/text.h"
 #include "reports/metrics/metrics.h"
@@ -102,10 +103,12 @@ std::string marks_of(const RunRow& row, bool equal, Footnotes& footnotes) {
   return fmt::format("{}", fmt::join(marks, " "));
 }
 
-// By the number of devices, then the fastest first; runs without a rate come last.
+// By the number of devices, then the exact ones before the approximate ones, then the fastest
+// first; runs without a rate come last.
 std::vector<RunRow> in_order(std::vector<RunRow> rows) {
   std::ranges::stable_sort(rows, {}, [](const RunRow& row) {
-    return std::pair(row.run->world_size, -number_of("rate", row).value_or(0));
+    return std::tuple(row.run->world_size, row.run->verification.is_approximate(),
+                      -number_of("rate", row).value_or(0));
   });
   return rows;
 }

@@ -150,6 +150,11 @@ FieldValue to_accuracy(const RunRow& row) {
   return said(repeated ? row.repeated->time_to_accuracy : time_to_accuracy(*row.run), *row.run);
 }
 
+FieldValue divergence(const RunRow& row) {
+  const auto& apart = verification_of(row).divergence;
+  return apart ? FieldValue{*apart} : FieldValue{{}, "the run is exact, or was not compared"};
+}
+
 Figure phase(const Run& run, const std::string& key) {
   const auto found = run.phases.find(key);
   if (found != run.phases.end()) return found->second;
@@ -308,7 +313,7 @@ const std::vector<Column>& run_columns() {
       column("threads", "", "threads", "compute threads a device", "threads_per_device",
              of<&Run::threads_per_device>, kIdentity | kVarying),
       column("accumulation", "accum.", "steps", "gradient accumulation steps", "accumulation_steps",
-             of<&Run::accumulation_steps>, kIdentity),
+             of<&Run::accumulation_steps>, kIdentity | kVarying),
       column("step", "step ms", "median (IQR)", "step time of the slowest rank: median and IQR",
              "step_time_median_s", figure<step<&StepStatistics::median>>, kAlways | kSmaller),
       column("rate", "samples", "/s", "samples a second", "samples_per_s", of<&Run::samples_per_s>,
@@ -350,6 +355,10 @@ const std::vector<Column>& run_columns() {
           "verification_status",
           [](const RunRow& row) { return said(verification_of(row).status, *row.run); },
           kRemark | kAlways),
+      column("divergence", "from", "reference %",
+             "approximate: how far the weights of the verified steps are from the reference's, as "
+             "a share of how far these went",
+             "verification_divergence", divergence, kForSome | kByGetter, kFinePercentage),
       column("steps", "", "steps", "timed steps", "step_count",
              [](const RunRow& row) { return said(row.run->step.count, *row.run); }),
       column("step-p95", "step ms", "p95", "step time, 95 %", "step_time_p95_s",

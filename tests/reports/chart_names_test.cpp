@@ -73,6 +73,30 @@ TEST(SeriesNames, TellAnOptionThatOnlySomeHave) {
   EXPECT_THAT(names_of({&report, 1}), ElementsAre("dp", "dp, sync batch norm on", "ddp"));
 }
 
+TEST(SeriesNames, TellEveryOptionThatIsNamedOnlyWhereItIsChosen) {
+  const std::pair<const char*, const char*> kOptions[] = {{"comm_hook", "fp16"},
+                                                          {"outer_lr", "0.7"},
+                                                          {"outer_momentum", "0.9"},
+                                                          {"unit_mb", "4"},
+                                                          {"cut", "conv2"}};
+  for (const auto& [key, value] : kOptions) {
+    report::Run plain = sample_run("ddp", 2, 1), chosen = plain;
+    chosen.strategy_options[key] = value;
+    const Report report = report_of({plain, chosen});
+    EXPECT_THAT(names_of({&report, 1}),
+                testing::UnorderedElementsAre("ddp", testing::StartsWith("ddp, ")))
+        << key;
+  }
+}
+
+// The line goes on to one device, where it is exact.
+TEST(SeriesNames, SayWhatIsApproximate) {
+  report::Run one = sample_run("localsgd", 1, 1), two = sample_run("localsgd", 2, 1);
+  two.verification.reason = Verification::kByDesign;
+  const Report report = report_of({one, two, sample_run("ddp", 2, 1)});
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp", "localsgd, approximate"));
+}
+
 // An older program, or another one, does not record what it did.
 TEST(SeriesNames, AreNotSplitByWhatARunDoesNotRecord) {
   report::Run recorded = sample_run("ddp", 2, 1), other = sample_run("ddp", 2, 1);

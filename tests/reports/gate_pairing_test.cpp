@@ -109,6 +109,19 @@ TEST(GatePairing, DoesNotCompareLossesOfDifferentAmountsOfTraining) {
   EXPECT_EQ(check_one(candidate, gate_report(steady()), options).verdict, GateVerdict::pass);
 }
 
+TEST(GatePairing, CountsTheTrainingBeforeARunWentOn) {
+  const Report whole = with_runs(gate_report(steady()),
+                                 [](report::Run& run) { run.epochs.push_back(run.epochs.back()); });
+  const Report resumed = with_runs(whole, [](report::Run& run) {
+    run.resumed = ResumedFrom{"a.safetensors", 2, 1, 0};
+    run.step.count -= 2;
+    run.epochs.erase(run.epochs.begin());
+  });
+  EXPECT_EQ(check_one(resumed, whole).verdict, GateVerdict::pass);
+  const Report other = with_runs(resumed, [](report::Run& run) { run.resumed->step = 3; });
+  EXPECT_THAT(refusal(other, whole), HasSubstr("steps: new "));
+}
+
 TEST(GatePairing, TakesASettingThatOneSideDidNotRecordForEqual) {
   const Report candidate = with_runs(
       gate_report(steady()), [](report::Run& run) { run.strategy_options["new_option"] = "1"; });

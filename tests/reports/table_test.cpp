@@ -105,6 +105,20 @@ TEST(SummaryTable, ShowsStalenessWhereServersApplyPushesOneByOne) {
   EXPECT_THAT(text(), AllOf(HasSubstr("updates"), HasSubstr("stale"), HasSubstr("137       5")));
 }
 
+TEST(SummaryTable, ShowsHowFarApproximateRunsAreApart) {
+  Report report = test::report_of({test::sample_run("localsgd", 2, 5200)});
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("reference %")));
+  report.runs[0].verification.divergence = 0.0416;
+  EXPECT_THAT(render_table(report, 0), AllOf(HasSubstr("reference %"), HasSubstr("4.16")));
+}
+
+TEST(SummaryTable, TellsPassesWhereRunsDifferInThem) {
+  Report report = test::report_of({test::sample_run("ddp", 2, 1), test::sample_run("ddp", 2, 1)});
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("accum.")));
+  report.runs[1].accumulation_steps = 4;
+  EXPECT_THAT(render_table(report, 0), HasSubstr("accum."));
+}
+
 TEST(SummaryTable, ShowsWhatScalingTheLossLeftOutWhereItDid) {
   Report report = test::report_of({test::sample_run("ddp", 2, 5200)});
   const auto text = [&] {
