@@ -61,6 +61,7 @@ constexpr StrategyTraits kStrategies[] = {
      .uses_buckets = true,
      .shards_state = true,
      .groups_ranks = true,
+     .overlaps = true,
      .records_steps = true,
      .plan = plan_rank_per_replica,
      .exchange = make_sharded_gradients},

@@ -69,7 +69,7 @@ struct StrategyConfig {
   std::uint64_t seed = 0;        // of what layers draw at random (dropout)
   ops::OptimizerOptions optimizer;
   bool scales_loss = false;  // as fp16 needs it (ops/loss_scale.h)
-  bool overlap = true;       // ddp, zero1: reduce buckets, ps: push shards, while backward runs
+  bool overlap = true;       // reduce buckets, or push shards to servers, while backward runs
   // But in ps and localsgd: before each step all replicas take the state of the graph (running
   // statistics) of replica 0. False also where it has none, or sync_batch_norm keeps all equal to
   // the bit.
