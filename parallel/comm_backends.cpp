@@ -146,16 +146,16 @@ constexpr char kShmMpi[] = "shm+mpi";
 
 // ---- the table ----
 
-// What a module is built with, who has to start its ranks, and what its all-reduce is.
+// What a module is built with, who has to start its ranks, and what its collectives are.
 struct EngineLibrary {
   const char *module, *library, *package, *launcher, *all_reduce;
-  bool has_threads;
+  bool composes_reduce_scatter, has_threads;
   decltype(CommBackend::variables) variables;
 };
 constexpr EngineLibrary kGloo{"gloo", "Gloo", "libgloo-dev", "", "gloo::allreduce (ring)",
-                              true,   nullptr};
-constexpr EngineLibrary kMpi{"mpi", "MPI",         "libopenmpi-dev", "mpirun", "MPI_Iallreduce",
-                             false, &mpi_variables};
+                              true,   true,   nullptr};
+constexpr EngineLibrary kMpi{"mpi", "MPI", "libopenmpi-dev", "mpirun", "MPI_Iallreduce",
+                             false, false, &mpi_variables};
 
 CommBackend over_engine(const char* name, const char* medium, const EngineLibrary& engine) {
   return {.name = name,
@@ -169,6 +169,7 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
           .spans_hosts = true,
           .has_threads = engine.has_threads,
           .own_all_reduce = engine.all_reduce,
+          .composes_reduce_scatter = engine.composes_reduce_scatter,
           .why_not_here = &always_here,
           .variables = engine.variables,
           .make = &make_by_module,

@@ -69,6 +69,8 @@ struct CommBackend {
   // The all-reduce of a library, "MPI_Iallreduce"; empty: it does not tell, or the backend has
   // none.
   std::string_view own_all_reduce = {};
+  // Its library has no reduce-scatter: that is an all-reduce, of which each rank keeps its part.
+  bool composes_reduce_scatter = false;
   // Why the backend is not available; empty where it is. `cuda`: the GPUs that were found.
   std::string (*why_not_here)(const CudaProbe& cuda);
   // Environment variables that a rank needs before its first device is made and its module is

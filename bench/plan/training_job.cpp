@@ -131,6 +131,9 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   describe(syncs && cell.world_size > 1, "sync_batch_norm", "on");
   describe(cell.devices_per_process > 1, "devices_per_process", cell.devices_per_process);
   describe(!job.all_reduce.empty(), "all_reduce", job.all_reduce);
+  const CommBackend* const backend = find_comm_backend(job.backend);
+  describe(traits.shards_state && backend != nullptr && backend->composes_reduce_scatter,
+           "reduce_scatter", comm::to_string(comm::OperationKind::all_reduce));
   describe(traits.all_reduces_gradients() && cell.accumulation_steps > 1, "accumulation_sync",
            cell.accumulation_sync);
   const bool averages = traits.averages_weights && cell.world_size > 1;

@@ -291,6 +291,7 @@ std::string value_words(std::string_view key, const std::string& value) {
   if (name == "global_batch_size") return "global batch " + value;
   if (name == "accumulation_steps") return value == "1" ? "1 pass" : value + " passes";
   if (name == "accumulation_sync") return value == "every" ? "sync in every pass" : "sync once";
+  if (name == "reduce_scatter") return "";  // the backend's
   if (name == "comm_hook") return value == "none" ? "no hook" : "hook " + value;
   if (name == "unit_mb") return value == "0" ? "" : fmt::format("units of {} MiB", value);
   if (name == "first_bucket_mb") return fmt::format("first bucket {} MiB", value);

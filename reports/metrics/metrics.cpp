@@ -293,6 +293,12 @@ std::string stage_idle_words(const Run& run) {
                      100 * *least);
 }
 
+std::string composed_words(const Run& run) {
+  if (!run.strategy_options.contains("reduce_scatter")) return "";
+  return fmt::format("{} has no reduce-scatter: each is an all-reduce, of twice the bytes",
+                     run.backend);
+}
+
 Figure flops_per_s_per_device(const Run& run) {
   if (!run.flops_per_sample) return Figure::missing("the network's operations were not recorded");
   if (!run.samples_per_s_per_device.value) return run.samples_per_s_per_device;

@@ -78,6 +78,8 @@ Figure stage_idle_share(const DeviceRow& device);
 std::optional<double> least_stage_idle_share(const Run& run);
 // "stages idle 45/12 % (equal ones at least 20 %)"; empty for other strategies.
 std::string stage_idle_words(const Run& run);
+// What is to be known of reduce-scatters that are no such call of the backend's; empty: nothing.
+std::string composed_words(const Run& run);
 // The worker that computes the least share of its step; null where no worker's share is known.
 const DeviceRow* least_busy(const Run& run);
 // Operations of forward and backward a second and device: flops_per_sample x samples/s / devices.

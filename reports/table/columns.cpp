@@ -125,8 +125,13 @@ constexpr std::pair<std::string_view, std::string (*)(const RunRow&, Footnotes&)
     {"step", step_cell},       {"verified", verified_cell}, {"repetitions", repetitions_cell}};
 
 constexpr std::pair<std::string_view, std::string (*)(const RunRow&)> kNotes[] = {
-    {"status", status_words}, {"speedup", scaling_note}, {"efficiency", scaling_note},
-    {"epoch", epoch_note},    {"peak-share", peak_note}, {"to-accuracy", accuracy_note}};
+    {"status", status_words},
+    {"speedup", scaling_note},
+    {"efficiency", scaling_note},
+    {"epoch", epoch_note},
+    {"peak-share", peak_note},
+    {"to-accuracy", accuracy_note},
+    {"comm", [](const RunRow& row) { return composed_words(*row.run); }}};
 
 std::string value_cell(const Column& column, const RunRow& row, Footnotes& notes) {
   const Field& field = column.fields.front();
@@ -217,13 +222,13 @@ constexpr Companion kCompanions[] = {
     {"clock", "other-memory", kOnGpus},
     {"power", "other-memory", kOnGpus},
     {"gpu-use", "other-memory", kOnGpus},
+    {"divergence", "verified",
+     [](const Run& run) { return run.verification.divergence.has_value(); }},
     {"staleness", "exposed", [](const Run& run) { return run.pushes.has_value(); }},
     {"updates", "exposed", [](const Run& run) { return run.pushes.has_value(); }},
     {"skipped", "epoch",
      [](const Run& run) {
        return run.loss_scaling && run.loss_scaling->skipped_updates > 0 && !is_bare(run);
-    {"divergence", "verified",
-     [](const Run& run) { return run.verification.divergence.has_value(); }},
      }},
     // The imbalance of dp beside the primary's communication.
     {"others-idle", "exposed", [](const Run& run) { return others_idle(run).value.has_value(); }},

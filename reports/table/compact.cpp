@@ -86,7 +86,8 @@ std::vector<std::string> notes_of(const RunRow& row) {
     notes.push_back(until.reason);
   if (!run.injected.empty()) notes.push_back("injected: " + run.injected);
   if (run.predicted) notes.emplace_back(kPredictedReason);
-  if (const std::string idle = stage_idle_words(run); !idle.empty()) notes.push_back(idle);
+  for (const std::string& words : {stage_idle_words(run), composed_words(run)})
+    if (!words.empty()) notes.push_back(words);
   if (run.oversubscribed) notes.emplace_back("more compute threads than cores: not ranked");
   if (row.repeated != nullptr && !row.repeated->note.empty()) notes.push_back(row.repeated->note);
   if (run.scaling && run.scaling->baseline != kBaseline)

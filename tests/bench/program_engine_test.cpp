@@ -44,9 +44,12 @@ TEST_F(OverGloo, StrategiesAreVerifiedAndDpSaysThatItIsOneProcess) {
   for (const json& run : report["runs"]) {
     EXPECT_EQ(run["verification"]["status"], "passed") << run["strategy"];
     EXPECT_EQ(run["backend"], run["strategy"] == "dp" ? "shm" : "gloo") << run["strategy"];
+    const bool is_sharded = run["strategy"].get<std::string>().starts_with("zero");
+    EXPECT_EQ(run["strategy_options"].contains("reduce_scatter"), is_sharded) << run["strategy"];
     if (run["strategy"] != "ddp") continue;
     EXPECT_EQ(run["strategy_options"]["all_reduce"], "gloo::allreduce (ring)");
   }
+  EXPECT_THAT(result.out, HasSubstr(") gloo has no reduce-scatter: each is an all-reduce, of"));
 }
 
 TEST_F(OverGloo, RanksThatShareAProcessAreVerified) {

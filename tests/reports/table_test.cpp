@@ -152,6 +152,18 @@ TEST(SummaryTable, ShowsTheTimeToAnAccuracyWhereOneWasAskedFor) {
 
 TEST(SummaryTable, SaysWhenThereAreNoRuns) { EXPECT_EQ(render_table(Report{}, 80), "no runs\n"); }
 
+TEST(SummaryTable, SaysThatAReduceScatterIsAnAllReduce) {
+  Report report = test::report_of({test::sample_run("zero1", 2, 5200)});
+  report.runs[0].backend = "gloo";
+  const std::string words = ") gloo has no reduce-scatter: each is an all-reduce, of twice the";
+  for (const bool composed : {false, true}) {
+    if (composed) report.runs[0].strategy_options["reduce_scatter"] = "all_reduce";
+    for (const std::string& text : {render_table(report, 0), compact_text(all_runs(report), 0)}) {
+      EXPECT_EQ(text.find(words) != std::string::npos, composed) << text;
+    }
+  }
+}
+
 TEST(SummaryTable, NumbersRepetitionsWhereEachHasARow) {
   Report report = one_run(test::sample_run("single", 1, 100));
   const auto table = [&report] {
