@@ -33,11 +33,16 @@ void check_global_batches(const Options& options) {
   if (!several) return;
   for (const std::int64_t global : options.global_batch_sizes)
     for (const int devices : options.gpus)
-      if (global % devices != 0)
+      if (global % devices != 0) {
+        std::vector<int> fitting;
+        for (int count = 1; count <= 2 * devices; ++count)
+          if (global % count == 0) fitting.push_back(count);
         throw ConfigError(fmt::format(
             "--global-batch-size={} cannot be divided by --gpus={}: each of the {} devices must "
-            "get the same number of samples. The next size that can is {}.",
-            global, devices, devices, (global / devices + 1) * devices));
+            "get the same number of samples. The next size that can is {}; {} devices can have {}.",
+            global, devices, devices, (global / devices + 1) * devices, fmt::join(fitting, ", "),
+            global));
+      }
 }
 
 bool mixes_auto(const std::vector<std::string>& listed) {

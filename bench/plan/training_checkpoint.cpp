@@ -3,6 +3,7 @@
 #include "bench/plan/training_checkpoint.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -23,12 +24,24 @@ namespace {
 constexpr const char* kFormatKey = "ddpbench_checkpoint";
 constexpr const char* kFormat = "1";
 constexpr const char *kSteps = "steps", *kEpoch = "epoch", *kStepOfEpoch = "step_of_epoch";
+constexpr const char* kSchedule = "lr_schedule";
 
 // "sgd with momentum": what decides which slots there are.
 std::string optimizer_words(const TrainingJob& job) {
   const ops::OptimizerOptions options = optimizer_of(job);
   const bool has_velocity = !options.is_adaptive() && ops::slot_count(options) > 0;
   return fmt::format("{}{}", to_string(options.kind), has_velocity ? " with momentum" : "");
+}
+
+// "lr=0.1, lr_schedule=step, ...": what the rate of a step follows.
+std::string schedule_words(const TrainingJob& job) {
+  const report::Run run = planned_run(job);
+  std::vector<std::string> words;
+  for (const auto& [name, value] : run.optimizer)
+    if (name.starts_with("lr")) words.push_back(fmt::format("{}={}", name, value));
+  for (const auto& [name, value] : run.optimizer_choices)
+    if (name.starts_with("lr")) words.push_back(name + '=' + value);
+  return fmt::format("{}", fmt::join(words, ", "));
 }
 
 struct Fact {
@@ -129,6 +142,7 @@ nn::Metadata checkpoint_metadata(const TrainingJob& job, const TrainingPosition&
       {kEpoch, std::to_string(position.epoch)},
       {kStepOfEpoch, std::to_string(position.step)},
       {"samples_of_epoch", std::to_string(position.step * job.global_batch())},
+      {kSchedule, schedule_words(job)},
       {"learning_rate", fmt::format("{}", ops::learning_rate(optimizer_of(job), position.steps))}};
   for (const Fact& fact : common_facts(job)) metadata[fact.key] = fact.value;
   return metadata;
@@ -150,6 +164,13 @@ TrainingPosition resumed_position(const TrainingJob& job, const nn::ModelSpec& m
     check_position(job, position, path);
     return position;
   });
+}
+
+std::string other_schedule(const TrainingJob& job) {
+  const std::string now = schedule_words(job);
+  const std::string saved = value_of(nn::read_metadata(job.options.resume_training), kSchedule);
+  if (saved.empty() || saved == now || job.options.epochs == 0) return "";
+  return fmt::format("; its learning rate was {}, and is {} now", saved, now);
 }
 
 TrainingCheckpoint read_training_checkpoint(const TrainingJob& job, const nn::ModelSpec& model) {

@@ -17,13 +17,18 @@
 namespace ddpbench::bench {
 
 // What a file says beside its tensors: format and version; network, data set, optimizer, global
-// batch and seed, which a run that goes on must have in common; position and learning rate there.
+// batch and seed, which a run that goes on must have in common; position, learning rate there and
+// the schedule of that.
 nn::Metadata checkpoint_metadata(const TrainingJob& job, const TrainingPosition& position);
 
 // How far the file of --resume-training had come; of step 0 without that option. Reads the header
 // alone. Throws ConfigError, in one sentence, where it is no such file, is damaged or of other
 // training, and where nothing is left to train.
 TrainingPosition resumed_position(const TrainingJob& job, const nn::ModelSpec& model);
+
+// "; its learning rate was lr=0.1, and is lr=0.2 now" where the file of --resume-training,
+// which was found to be fit, names another schedule than the job's; else nothing.
+std::string other_schedule(const TrainingJob& job);
 
 struct TrainingCheckpoint {
   std::vector<nn::NamedTensor> weights;  // nn::checkpoint_tensors, in any order

@@ -15,6 +15,7 @@
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
 #include "bench/plan/data_places.h"
+#include "bench/plan/training_checkpoint.h"
 #include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"
 #include "reports/data/settings.h"
@@ -98,8 +99,9 @@ Session::Session(Options options, std::vector<std::string> arguments,
   notes_.push_back(data_note(executor_->dataset(), options_));
   notes_.push_back(weights_note);
   if (const TrainingPosition& from = planned.front().resumed; from.steps > 0) {
-    notes_.push_back(fmt::format("training goes on from {} after step {}, in epoch {}",
-                                 options_.resume_training, from.steps, from.epoch + 1));
+    notes_.push_back(fmt::format("training goes on from {} after step {}, in epoch {}{}",
+                                 options_.resume_training, from.steps, from.epoch + 1,
+                                 other_schedule(planned.front())));
   }
   for (const std::string& note : notes_) {
     if (!note.empty()) say("{}\n", note);

@@ -85,6 +85,10 @@ TEST_F(Checkpoint, GoesOnWithFewerDevicesAndTheSameGlobalBatch) {
                                      "--global-batch-size=12"));
   const auto resumed = run(
       "ddp", {"--epochs=2", "--resume-training=c", "--global-batch-size=12", "--verify-steps=2"});
+  const auto uneven =
+      run("ddp", {"--epochs=2", "--resume-training=c", "--gpus=5", "--global-batch-size=12"});
+  EXPECT_EQ(uneven.exit_code, 2);
+  EXPECT_THAT(uneven.err, HasSubstr("size that can is 15; 1, 2, 3, 4, 6 devices can have 12"));
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_EQ(run_report()["verification"]["status"], "passed");
   EXPECT_EQ(run_report()["step"]["count"], 12 - steps);
@@ -92,6 +96,20 @@ TEST_F(Checkpoint, GoesOnWithFewerDevicesAndTheSameGlobalBatch) {
 
 TEST_F(Checkpoint, OfEachRunOfAConfigurationHasAFileOfItsOwn) {
   json config = json::parse(test::small_config({.verify_steps = 0}));
+TEST_F(Checkpoint, SaysThatTheLearningRateIsAnother) {
+  ASSERT_EQ(run("single", {"--epochs=1", "--checkpoint=c"}).exit_code, 0);
+  EXPECT_EQ(nn::read_metadata(program.path("c")).at("lr_schedule"),
+            "lr=0.001, lr_cosine_steps=12, lr_min=0, lr_schedule=cosine");
+  const auto resumed = program.run(
+      small_run("single", {"--epochs=2", "--resume-training=c", "--force", "--optimizer=adam",
+                           "--lr=0.001", "--lr-schedule=step", "--lr-step-size=6"}));
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out + resumed.err,
+              HasSubstr("in epoch 2; its learning rate was lr=0.001, lr_cosine_steps=12, lr_min=0, "
+                        "lr_schedule=cosine, and is lr=0.001, lr_gamma=0.1, lr_step_size=6, "
+                        "lr_schedule=step now"));
+}
+
   config["runs"] = {{{"strategy", "single"}, {"checkpoint", "one"}},
                     {{"strategy", "ddp"}, {"gpus", 2}, {"checkpoint", "two"}}};
   program.write("lenet.json", config.dump());
