@@ -42,9 +42,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkTraffic, from, to, messages, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClockReading, at_s, offset_s, bound_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, host, devices, device_model, peak_rss_bytes,
                                    parameters, traffic, pushes, loss_scaling, all_reduce,
-                                   verification, verify_s, warmup_s, train_s, evaluate_s, save_s,
-                                   checkpoints, warmup_steps, warmup_steady, epochs, progress,
-                                   diverged_step, diverged_tensor, calls, clock)
+                                   verification, verify_s, warmup_s, train_s, evaluate_s, load_s,
+                                   save_s, checkpoints, warmup_steps, warmup_steady, epochs,
+                                   progress, diverged_step, diverged_tensor, calls, clock)
 
 std::string encoded(const RankResult& result) { return result_bytes(result); }
 

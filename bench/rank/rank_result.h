@@ -69,7 +69,7 @@ struct RankResult {
   std::string all_reduce;
   std::vector<VerificationResult> verification;  // one per local replica; empty: not done
   // Seconds. Empty until that part is done; train_s and evaluate_s until one epoch is done.
-  std::optional<double> verify_s, warmup_s, train_s, evaluate_s, save_s;
+  std::optional<double> verify_s, warmup_s, train_s, evaluate_s, load_s, save_s;
   std::vector<report::CheckpointRow> checkpoints;
   std::optional<std::int64_t> warmup_steps;  // steps taken; empty until warm-up is done
   std::optional<bool> warmup_steady;         // empty: too few steps to say

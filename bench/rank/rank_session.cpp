@@ -376,6 +376,7 @@ void RankSession::publish() {
 
 // Without asking the devices, one of which may have failed.
 void RankSession::publish_result() {
+  result_.load_s = trainer_.load_s();
   if (progress_) result_.progress = progress_->points();
   writer_.result(encoded(result_));
 }

@@ -148,6 +148,7 @@ void RankTrainer::make_recorder() {
 }
 
 void RankTrainer::make_strategy() {
+  const double begin = now_s();
   if (!job_.options.load_model.empty()) {
     loaded_weights_ = nn::read_safetensors(job_.options.load_model);
     nn::check_finite(loaded_weights_, job_.options.load_model);
@@ -157,6 +158,7 @@ void RankTrainer::make_strategy() {
     loaded_weights_ = std::move(checkpoint.weights);
     resumed_ = std::move(checkpoint.others);
   }
+  if (!loaded_weights_.empty()) load_s_ = now_s() - begin;
   StrategyContext context;
   context.model = &model_;
   for (const auto& device : devices_.devices) context.devices.push_back(device.get());
@@ -262,6 +264,7 @@ void RankTrainer::take_steps(std::int64_t count, bool timed, int epoch,
 
 void RankTrainer::resume() {
   if (job_.options.resume_training.empty()) return;
+  const double begin = now_s();
   try {
     scatter_state(*strategy_, devices_.world.get(), resumed_, job_.resumed.steps);
   } catch (const ConfigError& error) {
@@ -269,6 +272,7 @@ void RankTrainer::resume() {
         fmt::format("--resume-training={}: {}", job_.options.resume_training, error.what()));
   }
   resumed_.clear();
+  load_s_ = load_s_.value_or(0) + now_s() - begin;
 }
 
 void RankTrainer::take_step(bool timed, int epoch, std::int64_t cycle_step) {

@@ -110,6 +110,8 @@ class RankTrainer {
   RankDevices& devices() { return devices_; }
   comm::Communicator* world() { return devices_.world.get(); }  // null for one rank
   double now_s() const { return devices_.devices[0]->now_s(); }
+  // What reading files and handing their state to the ranks took; empty where there are none.
+  const std::optional<double>& load_s() const { return load_s_; }
   Strategy& strategy() { return *strategy_; }
   StepRecorder& recorder() { return *recorder_; }
   GpuSampler* sampler() { return sampler_.get(); }  // null on CPU devices and with --observe=off
@@ -149,6 +151,7 @@ class RankTrainer {
   std::shared_ptr<comm::Store> local_store_ = comm::make_local_store();  // for the threads of dp
   std::vector<nn::NamedTensor> loaded_weights_;  // of --load-model or --resume-training
   std::vector<nn::NamedTensor> resumed_;         // what else that has
+  std::optional<double> load_s_;
   std::function<void()> probed_, slice_added_;
   std::shared_ptr<DeviceWait> wait_;
   std::unique_ptr<RangeMarker> marker_;         // when a profiler listens

@@ -168,6 +168,7 @@ void fill_times(const CollectedRun& all, const launch::SuperviseResult& result, 
   run.time.warmup_s = longest(all, &RankResult::warmup_s, reached("not recorded"));
   run.time.train_s = longest(all, &RankResult::train_s, reached("not recorded"));
   run.time.evaluate_s = longest(all, &RankResult::evaluate_s, reached("not recorded"));
+  run.time.load_s = longest(all, &RankResult::load_s, reached("nothing was loaded"));
   run.time.save_s = longest(
       all, &RankResult::save_s,
       all.job.options.save_model.empty() ? "no weights were saved" : reached("training diverged"));

@@ -194,7 +194,7 @@ struct Why {
 
 // A stage that the run did not reach is missing.
 struct Times {
-  Figure startup_s, verify_s, warmup_s, train_s, evaluate_s, save_s, total_s;
+  Figure startup_s, verify_s, warmup_s, train_s, evaluate_s, load_s, save_s, total_s;
 };
 
 // What the machine did during a run (reports/metrics/conditions.h).

@@ -42,6 +42,7 @@ constexpr auto kDatasetFields = [](auto& f, auto& run) {
 constexpr auto kTimeFields = [](auto& f, auto& run) {
   DDPBENCH_EACH(run.time, f.each_known(missing_reason(run), kAmount), startup_s, verify_s, warmup_s,
                 train_s, evaluate_s, total_s);
+  f.lenient().known("load_s", run.time.load_s, kNotRecorded, kAmount);
   f.lenient().known("save_s", run.time.save_s, kNotRecorded, kAmount);
 };
 

@@ -195,6 +195,8 @@ TEST_F(Report, SavedWeightsContinueWhereTheyLeftOff) {
             0);
   const json saved = program.report()["runs"][0], loaded = program.report("second.json")["runs"][0];
   EXPECT_LT(loaded["epochs"][0]["train_loss"], saved["epochs"][0]["train_loss"]);
+  EXPECT_GT(loaded["time"]["load_s"], 0);
+  EXPECT_EQ(saved["time"]["load_s_reason"], "nothing was loaded");
   EXPECT_EQ(loaded["time"]["save_s"], nullptr);
   EXPECT_EQ(loaded["time"]["save_s_reason"], "no weights were saved");
   EXPECT_NEAR(saved["time"]["train_s"], saved["epochs"][0]["time_s"], 1e-3);

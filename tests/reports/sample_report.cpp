@@ -138,8 +138,13 @@ Run sample_run(const char* strategy, int world_size, double samples_per_s) {
   run.augment = false;
   run.peak_flops_per_s_per_device = Figure::of(400e9);
   if (world_size > 1) run.traffic = Known<StepTraffic>::of({12, 3'400'000, 6, 1'700'000});
-  run.time = {Figure::of(0.1), Figure::of(0.2), Figure::of(0.3),
-              Figure::of(10),  Figure::of(1.5), Figure::missing("no weights were saved"),
+  run.time = {Figure::of(0.1),
+              Figure::of(0.2),
+              Figure::of(0.3),
+              Figure::of(10),
+              Figure::of(1.5),
+              Figure::missing("nothing was loaded"),
+              Figure::missing("no weights were saved"),
               Figure::of(12.1)};
   run.epochs = {{0, 10, 60032, 6003.2, 0.2345, 0.93, Figure::of(0.9812)}};
   run.step.warmup = 10;
