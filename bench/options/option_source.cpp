@@ -301,9 +301,10 @@ std::string find_config(const std::string& name, const std::vector<std::string>&
   if (is_folder(name))
     throw ConfigError(fmt::format("--config={}: that is a directory; name a file in it", name));
   const auto names = config_names(directories);
+  const std::string network = fs::path(name).stem();
   for (const std::string& directory : directories)
-    if (is_file(fs::path(directory) / "models" / (name + std::string(kSuffix))))
-      throw ConfigError(fmt::format("--config={0}: {0} is a network: --model={0}", name));
+    if (is_file(fs::path(directory) / "models" / (network + std::string(kSuffix))))
+      throw ConfigError(fmt::format("--config={0}: {1} is a network: --model={1}", name, network));
   std::string near = suggestion(fs::path(name).replace_extension().string(), names);
   if (near.empty()) near = suggestion(fs::path(name).stem().string(), names);
   throw ConfigError(fmt::format(

@@ -220,14 +220,14 @@ std::string choose_precision(const Options& options, const HostDevices& host,
   const std::string& wanted = options.precision;
   if (device == "cpu") {
     if (wanted == "auto" || wanted == "fp32") return "fp32";
-    if (wanted != "bf16") {
+    if (wanted != "bf16")
       throw UnavailableError(
-          fmt::format("--precision={}: CPU devices compute in fp32 or bf16", wanted));
-    }
-    if (!host.no_cpu_bf16.empty()) {
+          fmt::format("--precision={0}: CPU devices compute in fp32 or bf16, since only GPUs have "
+                      "operations in {0} here",
+                      wanted));
+    if (!host.no_cpu_bf16.empty())
       throw UnavailableError(fmt::format(
           "--precision={}: CPU devices compute in fp32 only here: {}", wanted, host.no_cpu_bf16));
-    }
     return wanted;
   }
   const std::string chosen = wanted == "auto" ? "tf32" : wanted;
@@ -457,13 +457,8 @@ std::string reference_key(const TrainingJob& job) {
     if (is_update || key == "precision" || key == "sync_batch_norm") numerics[key] = value;
   }
   const StrategyConfig config = strategy_config(job);
-  return nlohmann::json{config.replicas,
-                        config.per_device_batch,
-                        config.accumulation_steps,
-                        job.options.verify_steps,
-                        job.lr,
-                        numerics}
-      .dump();
+  return fmt::format("{} {} {} {} {} {}", config.replicas, config.per_device_batch,
+                     config.accumulation_steps, job.options.verify_steps, job.lr, numerics.dump());
 }
 
 double tolerance_for(const TrainingJob& job, const nn::ModelSpec& model) {

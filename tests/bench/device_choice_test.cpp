@@ -139,7 +139,8 @@ TEST(DeviceChoice, RefusesPrecisionsThatTheDeviceLacks) {
               HasSubstr("CPU devices compute in fp32 or bf16"));
   options.precision = "fp16";
   EXPECT_THAT(refusal(options, host_with_gpus(0)),
-              HasSubstr("--precision=fp16: CPU devices compute in fp32 or bf16"));
+              AllOf(HasSubstr("--precision=fp16: CPU devices compute in fp32 or bf16"),
+                    HasSubstr("only GPUs have operations in fp16")));
   EXPECT_EQ(choose_device(options, host_with_gpus(1, 75)).precision, "fp16");
   EXPECT_THAT(refusal(options, host_with_gpus(1, 61)), HasSubstr("no tensor cores"));
   options.precision = "auto";

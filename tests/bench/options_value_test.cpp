@@ -258,8 +258,10 @@ TEST(OptionValues, NetworkAndDataSetAreOptions) {
 
 TEST(OptionValues, ANetworkThatIsTakenForAConfigurationIsToldHow) {
   const std::string configs = std::string(DDPBENCH_TEST_SOURCE_DIR) + "/configs";
-  EXPECT_THAT(refusal({"--config=resnet18"}, {{}, {configs}}),
-              HasSubstr("resnet18 is a network: --model=resnet18"));
+  for (const char* config : {"--config=resnet18", "--config=resnet18.json"}) {
+    EXPECT_THAT(refusal({config}, {{}, {configs}}),
+                HasSubstr("resnet18 is a network: --model=resnet18"));
+  }
 }
 
 TEST(OptionValues, AStrayArgumentSaysHowListsAreWritten) {
