@@ -38,10 +38,11 @@ class ProgramBf16 : public testing::Test {
 };
 
 TEST_F(ProgramBf16, IsVerifiedUnderEveryStrategyAndReported) {
-  const auto result = program.run(small_run("single,dp,ddp,ps", {kBf16, "--verify-steps=4"}));
+  const auto result =
+      program.run(small_run("single,dp,ddp,ps,zero1,zero2", {kBf16, "--verify-steps=4"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json runs = program.report()["runs"];
-  ASSERT_EQ(runs.size(), 4u);
+  ASSERT_EQ(runs.size(), 6u);
   for (const json& run : runs) {
     SCOPED_TRACE(run["strategy"]);
     EXPECT_EQ(run["precision"], "bf16");

@@ -77,6 +77,20 @@ TEST(RankFailureInAHook, IsNamedAsWithout) {
   }
 }
 
+// The servers could go on without it, and the user could not.
+TEST(RankFailureBesideABackupWorker, IsNamedAsWithout) {
+  Program program;
+  program.write("lenet.json", kFailingConfig);
+  const auto result = program.run(
+      small_run("ps", {"--gpus=3", "--backup-workers=1", "--inject=kill:rank=1,step=5"}));
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  const json error = program.report()["error"];
+  EXPECT_EQ(error["rank"], 1);
+  EXPECT_EQ(error["signal"], SIGKILL);
+  EXPECT_EQ(error["step"], 5);
+  expect_nothing_left(program);
+}
+
 TEST_P(RankFailure, AStoppedRankIsNamedAfterTheTimeout) {
   const json error = failed_run({"--inject=stop:rank=1,step=5", "--timeout=2"}, 4)["error"];
   EXPECT_EQ(error["rank"], 1);

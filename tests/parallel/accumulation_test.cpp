@@ -70,10 +70,12 @@ std::vector<Way> ways() {
                           {"zero2", accumulating("zero2", 3, kPasses)},
                           {"zero3", accumulating("zero3", 3, kPasses)},
                           {"ps", accumulating("ps", kReplicas, kPasses)},
-                          {"psWorker", accumulating("ps", kReplicas, kPasses)}};
+                          {"psWorker", accumulating("ps", kReplicas, kPasses)},
+                          {"localsgd", accumulating("localsgd", kReplicas, kPasses)}};
   all[4].config.sync_every_pass = true;
   all[5].config.overlap = false;
   all[10].config.ps_update = PsUpdate::worker;
+  all[11].config.sync_every = 1;  // which makes it exact
   return all;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// zero3, whatever its units are.
+// zero3, whatever its units are; and zero1 to zero3 beside ddp.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -55,6 +55,25 @@ TEST(ShardedUnits, OfAnySizeLeadToTheWeightsOfDdp) {
           ASSERT_NEAR(replica[t].values[i], expected[t].values[i], 1e-5)
               << replica[t].name << ", units of " << config.unit_bytes;
         }
+      }
+    }
+  }
+}
+
+// Two ranks add the same two numbers, in whichever order.
+TEST(Sharding, HasTheBitsOfDdpOnTwoReplicas) {
+  for (const ops::OptimizerOptions& optimizer :
+       {ops::OptimizerOptions{.lr = 0.05, .momentum = 0.9},
+        ops::OptimizerOptions{.kind = ops::OptimizerKind::adam, .lr = 0.01}}) {
+    std::vector<std::vector<nn::NamedTensor>> weights;
+    for (const char* name : {"ddp", "zero1", "zero2", "zero3"}) {
+      StrategyConfig config = trained_by(name, 2);
+      config.optimizer = optimizer;
+      config.first_bucket_bytes = 256;
+      config.bucket_cap_bytes = config.unit_bytes = 4096;
+      weights.push_back(test::run_strategy(test::small_model(), config).weights[1]);
+      for (std::size_t t = 0; t < weights[0].size(); ++t) {
+        EXPECT_EQ(weights.back()[t].values, weights[0][t].values) << name << weights[0][t].name;
       }
     }
   }

@@ -154,6 +154,7 @@ class Process {
       if (round > 0) strategy_->reset();
       if (options_.resumed != nullptr) {
         scatter_state(*strategy_, context_.world, *options_.resumed, options_.resumed_at);
+        save(options_.resumed_at);
       }
       for (int at = options_.resumed_at; at < options_.steps; ++at) {
         const int step = options_.first_step + at;

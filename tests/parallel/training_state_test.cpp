@@ -127,6 +127,16 @@ const std::vector<ResumedCase> kResumedCases = {
     {"zero2_accumulating",
      resumed_config("zero2", 2, plain_sgd(),
                     [](StrategyConfig& config) { config.accumulation_steps = 2; })},
+    {"pipeline", resumed_config("pipeline", 1, warm_adamw(),
+                                [](StrategyConfig& config) {
+                                  config.stages = 2;
+                                  config.accumulation_steps = 3;
+                                })},
+    {"pipeline_hybrid", resumed_config("pipeline", 2, plain_sgd(),
+                                       [](StrategyConfig& config) {
+                                         config.stages = config.accumulation_steps = 2;
+                                         config.broadcast_buffers = true;
+                                       })},
     {"localsgd", resumed_config("localsgd", 2, plain_sgd(),
                                 [](StrategyConfig& config) { config.sync_every = 2; })},
     {"localsgd_outer", resumed_config("localsgd", 3, warm_adamw(), [](StrategyConfig& config) {
@@ -171,6 +181,30 @@ TEST(TrainingState, KeepTheLossScaleAndWhatItSkipped) {
   EXPECT_EQ(saved.back().integers, (std::vector<std::int64_t>{32768, 2, 1}));
   expect_same_tensors(whole.at(kResumedSteps),
                       run_saving(one, {kResumedSteps}, &saved).at(kResumedSteps));
+}
+
+// Stages of a pipeline save theirs one after the other.
+Tensors in_order(Tensors tensors) {
+  std::ranges::sort(tensors, {}, &nn::NamedTensor::name);
+  return tensors;
+}
+
+// Slots and counters, too: what was saved is what another strategy would save at once.
+TEST(TrainingState, IsEqualBitForBitAfterAnotherStrategyLoadedIt) {
+  const ResumedCase single{"single", resumed_config("single", 1, warm_adamw()), test::small_model};
+  const Tensors here = run_saving(single, {kSavedStep}).at(kSavedStep);
+  for (ResumedCase one : kResumedCases) {
+    // A loss scale is a tensor more.
+    if (outcome_of(one.config) == Outcome::approximate || one.config.scales_loss) continue;
+    SCOPED_TRACE(one.name);
+    one.config.optimizer = warm_adamw();
+    one.model = test::small_model;
+    expect_same_tensors(in_order(run_saving(one, {kSavedStep}, &here).at(kSavedStep)),
+                        in_order(here));
+    const Tensors there = run_saving(one, {kSavedStep}).at(kSavedStep);
+    expect_same_tensors(in_order(run_saving(single, {kSavedStep}, &there).at(kSavedStep)),
+                        in_order(there));
+  }
 }
 
 TEST(TrainingState, NameSlotsAsPyTorchDoes) {
