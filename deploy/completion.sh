@@ -21,7 +21,8 @@ _ddpbench() {
   if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} != -* ]]; then command=("${COMP_WORDS[1]}"); fi
   if ((COMP_CWORD > 2)) && [[ ${command[*]} == data ]]; then command+=("${COMP_WORDS[2]}"); fi
   local asked=("${command[@]}" --help)
-  if ((${#command[@]} == 0)) || [[ ${command[*]} == help ]]; then asked=(help options); fi
+  # The help of tune leaves out the options of a run, most of which it takes.
+  if [[ ${command[*]} =~ ^(help|tune)?$ ]]; then asked=(help options); fi
   help=$("$program" "${asked[@]}" 2>/dev/null) || return 0
   # Where '=' parts words, "--kind=sc" is three of them.
   if [[ $current == = ]]; then

@@ -461,11 +461,11 @@ bool says(const Report& report, const std::string& claim) {
 
 // Several devices as fast as one, and the same work in one pass and in four.
 TEST(Answer, TellsNoSpeedUpAndNoFastestOfEqualProgramsInOneOfAHundredCasesAtMost) {
-  constexpr int kPairs = 20;
+  constexpr int kPairs = 17;
   Normal normal(11);
-  for (const int repetitions : {1, 2, 3, 5, 7}) {
+  for (const int repetitions : {1, 3}) {
     int beaten = 0, fastest = 0, pairs = 0;
-    for (const double deviation : {0.01, 0.03, 0.06, 0.1, 0.15}) {
+    for (const double deviation : {0.03, 0.15}) {
       for (const Noise& noise :
            {Noise{deviation, 0, 0}, Noise{deviation, 2, 0}, Noise{deviation, 0, 0.1}}) {
         for (int i = 0; i < kPairs; ++i, ++pairs) {

@@ -174,7 +174,7 @@ TEST(ScalingChart, ShowsAsManyLinesAsALegendCanName) {
   EXPECT_THAT(chart.caption.notes,
               Contains(::testing::AllOf(
                   HasSubstr("no room for 12 of 60 in a picture: ddp"),
-                  HasSubstr("ddp, bucket cap 59 MiB on 2; the options that choose"))));
+                  HasSubstr("ddp on 2, bucket cap 59 MiB; the options that choose"))));
   const Report report = report_of(runs);
   const ScalingChart scrolled = scaling_chart({&report, 1}, ChartRoom::terminal);
   EXPECT_EQ(scrolled.points.size(), 60U);
@@ -199,7 +199,7 @@ TEST(ChartsOfASweep, DropNoRun) {
   for (const std::string& note : picture.caption.notes) {
     if (!note.starts_with("no room")) continue;
     for (int i = 0; i < 50; ++i) {
-      const std::string name = "ddp, bucket cap " + std::to_string(i) + " MiB on 2";
+      const std::string name = "ddp on 2, bucket cap " + std::to_string(i) + " MiB";
       const bool drawn = std::ranges::any_of(
           picture.groups, [&](const BucketGroup& group) { return group.name == name; });
       EXPECT_NE(note.find(name) != std::string::npos, drawn) << name;
