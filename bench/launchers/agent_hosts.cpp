@@ -34,10 +34,6 @@
 namespace ddpbench::bench {
 namespace {
 
-RankHosts::Member member_of(const HostView& seen) {
-  return {seen.name, seen.mark, seen.environment.tcp_congestion_control};
-}
-
 std::set<std::size_t> first_agents(std::size_t count) {
   std::set<std::size_t> agents;
   while (agents.size() < count) agents.insert(agents.size());
@@ -67,7 +63,7 @@ class AgentHosts final : public RunHosts {
   bool oversubscribes(const HostJob& job) const override;
   std::vector<report::MachineSnapshot> snapshots() override;
   bool has_reference() override;
-  int hosts_of(int ranks) const override;
+  int hosts_of(int ranks) const override { return hosts_of(place_ranks(hosts_, ranks, 0)).count(); }
 
  private:
   using Variables = std::map<std::string, std::string>;
@@ -75,6 +71,7 @@ class AgentHosts final : public RunHosts {
 
   void connect(const std::set<std::size_t>& wanted);
   void close(const AgentEnd& end);
+  void listen();
   void find_leaders();
   void greet(const std::set<std::size_t>& new_ones);
   const HostView& view(std::size_t agent) const { return views_.at(agent); }
@@ -129,19 +126,21 @@ void AgentHosts::connect(const std::set<std::size_t>& wanted) {
 void AgentHosts::close(const AgentEnd& end) {
   for (HostLink& link : links_) link.close(end);
   const double limit_s = steady_s() + launch::kMoment_s;  // a later one ends with its link
-  while (!std::ranges::all_of(links_, &HostLink::has_closed) && steady_s() < limit_s) {
-    std::vector<pollfd> watched;
-    for (const HostLink& link : links_) link.watch(watched);
-    ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
-    for (HostLink& link : links_) link.look(steady_s());
-  }
+  while (!std::ranges::all_of(links_, &HostLink::has_closed) && steady_s() < limit_s) listen();
+}
+
+// Waits for a moment for what agents say, and hears it.
+void AgentHosts::listen() {
+  std::vector<pollfd> watched;
+  for (const HostLink& link : links_) link.watch(watched);
+  ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
+  for (HostLink& link : links_) link.look(steady_s());
 }
 
 void AgentHosts::find_leaders() {
   leaders_.clear();
-  for (std::size_t agent = 0; agent < views_.size(); ++agent) {
+  for (std::size_t agent = 0; agent < views_.size(); ++agent)
     if (leader_of(agent) == agent) leaders_.push_back(agent);
-  }
 }
 
 // The first agent on its host.
@@ -155,9 +154,8 @@ void AgentHosts::find_devices(HostDevices& devices, int servers_on_cpu) const {
   std::vector<std::pair<int, CudaProbe>> visible;
   std::map<std::string, int> on_host;  // slots so far, by mark
   for (std::size_t agent = 0; agent < hosts_.size(); ++agent) {
-    for (int slot = 0; slot < hosts_[agent].slots; ++slot) {
+    for (int slot = 0; slot < hosts_[agent].slots; ++slot)
       visible.emplace_back(on_host[view(agent).mark]++, view(agent).gpus);
-    }
   }
   std::size_t all_cores = 0;
   for (const std::size_t leader : leaders_) all_cores += cores_of_machine(view(leader).mark).size();
@@ -170,9 +168,8 @@ void AgentHosts::find_devices(HostDevices& devices, int servers_on_cpu) const {
 // Launchers bind each process to cores of its own.
 std::set<int> AgentHosts::cores_of_machine(const std::string& mark) const {
   std::set<int> cores;
-  for (const HostView& seen : views_) {
+  for (const HostView& seen : views_)
     if (seen.mark == mark) cores.insert(seen.cores.begin(), seen.cores.end());
-  }
   return cores;
 }
 
@@ -185,12 +182,11 @@ AgentHosts::CoreSet AgentHosts::cores_for(std::size_t agent, std::size_t devices
 
 RankHosts AgentHosts::hosts_of(const std::vector<HostPlace>& places) const {
   std::vector<RankHosts::Member> members;
-  for (const HostPlace& place : places) members.push_back(member_of(view(place.host)));
+  for (const HostPlace& place : places) {
+    const HostView& seen = view(place.host);
+    members.push_back({seen.name, seen.mark, seen.environment.tcp_congestion_control});
+  }
   return RankHosts(members);
-}
-
-int AgentHosts::hosts_of(int ranks) const {
-  return hosts_of(place_ranks(hosts_, ranks, 0)).count();
 }
 
 // The first agent has rank 0, whose environment is that of the report.
@@ -262,14 +258,11 @@ bool AgentHosts::oversubscribes(const HostJob& job) const {
 template <typename Word>
 std::optional<Word> AgentHosts::await(HostLink& link) {
   while (!interrupt_requested() && !is_told_to_end()) {
-    for (HostLink& each : links_) each.look(steady_s());
     if (!link.lost().empty()) throw CommError(link.lost());
     while (auto word = link.next()) {
       if (auto* const found = std::get_if<Word>(&*word)) return std::move(*found);
     }
-    std::vector<pollfd> watched;
-    for (const HostLink& each : links_) each.watch(watched);
-    ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
+    listen();
   }
   return std::nullopt;
 }
@@ -293,9 +286,8 @@ data::DatasetInfo AgentHosts::share_inputs(const Options& options) {
   for (const std::size_t leader : leaders_) ask_inputs(leader);
   std::map<std::size_t, HostInputs> all;
   for (const std::size_t leader : leaders_) all[leader] = take_inputs(leader);
-  for (std::size_t agent = 0; agent < links_.size(); ++agent) {
+  for (std::size_t agent = 0; agent < links_.size(); ++agent)
     if (!all.contains(agent)) ask_inputs(agent);
-  }
   const HostInputs first = all.at(0);
   for (std::size_t agent = 1; agent < links_.size(); ++agent) {
     const HostInputs inputs = all.contains(agent) ? all.at(agent) : take_inputs(agent);
@@ -320,24 +312,23 @@ bool AgentHosts::has_reference() {
 
 // Each agent knows what it and its ranks used: on a machine that of all is this program's own.
 std::vector<report::MachineSnapshot> AgentHosts::snapshots() {
-  std::map<std::size_t, std::optional<report::MachineSnapshot>> seen;  // by leader
-  for (const std::size_t leader : computers_) seen[leader];
   std::vector<std::size_t> asked;
   for (std::size_t agent = 0; agent < links_.size(); ++agent)
-    if (links_[agent].lost().empty() && seen.contains(leader_of(agent))) asked.push_back(agent);
+    if (links_[agent].lost().empty() && std::ranges::count(computers_, leader_of(agent)) > 0)
+      asked.push_back(agent);
   for (const std::size_t agent : asked) links_[agent].send(AgentLook{});
+  std::map<std::size_t, report::MachineSnapshot> seen;  // by leader
   for (const std::size_t agent : asked) {
     report::MachineSnapshot own;
     try {
       own = await<HostLoad>(links_[agent]).value_or(HostLoad{}).snapshot;
     } catch (const CommError&) {  // the run that it frames will say so
     }
-    auto& machine = seen[leader_of(agent)];
-    machine ? machine->add_own(own) : void(machine = own);
+    const auto [machine, is_first] = seen.try_emplace(leader_of(agent), own);
+    if (!is_first) machine->second.add_own(own);
   }
   std::vector<report::MachineSnapshot> all;
-  for (const auto& [leader, machine] : seen)
-    all.push_back(machine.value_or(report::MachineSnapshot{}));
+  for (const std::size_t leader : computers_) all.push_back(seen[leader]);
   return all;
 }
 
@@ -378,8 +369,8 @@ void AgentHosts::greet(const std::set<std::size_t>& new_ones) {
     have_reference_.erase(agent);
   }
   find_leaders();
+  if (settings_.empty()) return;
   for (const std::size_t agent : new_ones) {
-    if (settings_.empty()) continue;
     ask_inputs(agent);
     take_inputs(agent);
   }
@@ -400,9 +391,8 @@ std::vector<AgentRun> AgentHosts::orders(const HostJob& job, const std::vector<H
     process.devices = job.devices.at(static_cast<std::size_t>(process.number));
     const CoreSet cores = cores_for(places[rank].host, process.devices.size());
     sets[places[rank].host] = cores;
-    if (cores.second.size() != host.cores.size()) {
+    if (cores.second.size() != host.cores.size())
       order.cores.assign(cores.second.begin(), cores.second.end());
-    }
     for (std::size_t i = 0; i < process.devices.size(); ++i) {
       process.places.push_back(on_cores[cores]++);
       process.gpu_places.push_back(on_machine[host.mark]++);
@@ -410,14 +400,12 @@ std::vector<AgentRun> AgentHosts::orders(const HostJob& job, const std::vector<H
     process.variables["RANK"] = std::to_string(process.number);
     process.variables["LOCAL_RANK"] =
         std::to_string(job.is_reference ? 0 : joined.index_on_host(process.number));
-    if (joined.are_several() && !job.is_reference) {
+    if (joined.are_several() && !job.is_reference)
       process.variables["DDPBENCH_RANK_HOST"] = joined.name(process.number);
-    }
     order.processes.push_back(std::move(process));
   }
-  for (std::size_t agent = 0; agent < all.size(); ++agent) {
+  for (std::size_t agent = 0; agent < all.size(); ++agent)
     all[agent].devices_here = on_cores[sets[agent]];
-  }
   return all;
 }
 
@@ -493,9 +481,8 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   }
   if (job.is_reference) {
     have_reference_.clear();
-    if (!result.failure && !result.interrupted) {
+    if (!result.failure && !result.interrupted)
       have_reference_.insert(computers_.begin(), computers_.end());
-    }
   }
   if (!job.is_reference && is_engine_of_launcher(job.backend)) engine_used_ = true;
   return result;
