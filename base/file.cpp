@@ -179,7 +179,7 @@ NewFile::NewFile(const std::string& path, WriteOptions options) : options_(optio
 // False when the process that held the lock renamed or removed the file before we got the lock.
 // File systems without locks do without.
 bool NewFile::open_and_lock_part() {
-  constexpr int kHow = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // of a FIFO
+  constexpr int kHow = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // never waits
   FileDescriptor part(::open(part_.c_str(), kHow, 0666));
   if (!part) fail_write(part_, "making it", errno);
   const bool asks = options_.one_writer || options_.while_waiting;

@@ -197,7 +197,7 @@ class Placement {
   static float draw(SplitMix64& random, double low, double high) {
     return static_cast<float>(random.uniform(low, high));
   }
-  // Of `count` eighths of an axis, whose middle is 0 cells.
+  // Returns where so many cells behind the middle of an axis of `count` eighths are.
   static int at_eighth(float cells, int count) {
     const float eighth = kEighths * cells + static_cast<float>(count / 2);
     return static_cast<int>(std::min(std::max(eighth, 0.0F), static_cast<float>(count - 1)));

@@ -289,7 +289,7 @@ BufferView ShardedGradients::fetch_gradients() {
 
 // Owned gradients come first, then the slots of buckets. A slot begins with room for what comes
 // from the bucket before; the tail is nothing else. Gaps between parameters hold what was there
-// before, and so do gaps between weights, which nobody reads.
+// before. Nobody reads them, nor those between weights.
 void ShardedGradients::place_gradients(nn::ParameterPlan& plan) {
   const std::vector<Bucket> groups = plan_groups(plan);
   const std::vector<Bucket> buckets = plan_buckets_of(plan);

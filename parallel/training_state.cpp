@@ -72,8 +72,8 @@ class StateMover {
       if (is_root()) name(parts[0], flat, tensors);
     });
     set_state(own);
-    const auto scale = replica_.read_loss_scale();
-    if (is_root() && scale) tensors.push_back(tensor_of(*scale));
+    if (!is_root()) return tensors;
+    if (const auto scale = replica_.read_loss_scale()) tensors.push_back(tensor_of(*scale));
     return tensors;
   }
 

@@ -80,9 +80,8 @@ Definitions strategy_options() {
   return {
       {"overlap", kPerRun | kBare, "on|off,...", &Options::overlaps, anything(),
        "ddp, ps, zero1, zero2, pipeline: send buckets or shards while backward still runs, or "
-       "after "
-       "it (zero2: between buckets). zero3: gather the next unit's weights while one is computed, "
-       "or when they are needed."},
+       "after it (zero2: between buckets). zero3: gather the next unit's weights while one is "
+       "computed, or when they are needed."},
       {"bucket-cap-mb", kPerRun | kBare, "MIB,...", &Options::bucket_caps_mb, positive(),
        "ddp, zero1, zero2, localsgd: largest bucket of gradients (or weights), in MiB."},
       {"unit-mb", kPerRun | kPlannedByFit | kBare, "MIB,...", &Options::units_mb, positive(),

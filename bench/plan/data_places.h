@@ -36,8 +36,8 @@ std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn:
 // What the source gives, with a note where that is not all that was published or no real data
 // (DatasetInfo::note).
 data::DatasetInfo describe_data(const data::DatasetSource& source, const Options& options);
-// Decodes all samples into memory that nobody can write to any more. REQUIRES: the source has no
-// file of them (open_decoded). Throws DeviceError where memory does not suffice.
+// Returns all samples, decoded, in memory that nobody can write to any more. REQUIRES: the source
+// has no file of them (open_decoded). Throws DeviceError where memory does not suffice.
 SharedMemory decode_samples(data::DatasetSource& source);
 // Says in a sentence for people where the data set comes from.
 std::string data_note(const data::DatasetInfo& dataset, const Options& options);

@@ -154,7 +154,7 @@ class RunHosts {
   virtual int count() const = 0;
   // Whether the devices of a machine have more threads than cores.
   virtual bool oversubscribes(const HostJob& job) const = 0;
-  // Of each host of the job that was prepared last, that of rank 0 first.
+  // Looks at each host of the job that was prepared last. That of rank 0 comes first.
   virtual std::vector<report::MachineSnapshot> snapshots() = 0;
   // Whether the hosts still have the reference that they computed last.
   virtual bool has_reference() = 0;

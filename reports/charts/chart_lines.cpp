@@ -11,6 +11,8 @@
 
 #include "reports/charts/chart_runs.h"
 #include "reports/data/settings.h"
+#include "reports/metrics/noise.h"
+#include "reports/metrics/repetitions.h"
 
 namespace ddpbench::report {
 namespace {
@@ -22,6 +24,8 @@ std::string unfit_scaling(const Run& run) {
   }
   return plausible(*run.samples_per_s.value) ? "" : "its throughput is not plausible";
 }
+
+using Doubts = std::map<const Run*, std::string>;  // RunRow::doubt of the setting
 
 ScalingPoint point_of(const RunGroup& group, const std::string& doubt) {
   std::vector<double> rates, efficiencies;
@@ -54,16 +58,15 @@ void limit_series(ChartRuns& runs) {
   limit_groups(runs, static_cast<std::size_t>(beyond - runs.groups.begin()));
 }
 
-void add_ideals(const ChartRuns& runs, ScalingChart& chart) {
+void add_ideals(const ChartRuns& runs, const Doubts& doubts, ScalingChart& chart) {
   for (const ScalingPoint& point : chart.points) {
     const RunGroup& group = runs.groups[static_cast<std::size_t>(&point - chart.points.data())];
     const bool usable = group.runs.front()->strategy == kBaseline && point.devices == 1 &&
-                        !point.oversubscribed && runs.doubts.at(group.runs[0]).empty() &&
+                        !point.oversubscribed && doubts.at(group.runs[0]).empty() &&
                         group.runs.front()->injected.empty();
-    if (usable) {
+    if (usable)
       chart.ideals.push_back(
           {"ideal: " + runs.series[point.series].name, point.samples_per_s.median});
-    }
   }
   if (chart.ideals.size() == 1) chart.ideals.front().name = "ideal";
 }
@@ -228,9 +231,15 @@ ScalingChart scaling_chart(std::span<const Report> reports, ChartRoom room) {
   ChartRuns runs = chart_runs(reports, "Scaling", unfit_scaling);
   if (room == ChartRoom::picture) limit_series(runs);
   return chart_of<ScalingChart>(runs, [&](ScalingChart& chart) {
+    const CondensedRows condensed(runs.drawn);
+    std::vector<RunRow> settings = condensed.rows();
+    mark_doubts(settings);
+    Doubts doubts;
+    for (const RunRow& row : settings)
+      for (const Run* run : runs_of_row(row)) doubts[run] = row.doubt;
     for (const RunGroup& group : runs.groups)
-      chart.points.push_back(point_of(group, runs.doubts.at(group.runs[0])));
-    add_ideals(runs, chart);
+      chart.points.push_back(point_of(group, doubts.at(group.runs[0])));
+    add_ideals(runs, doubts, chart);
     std::vector<int> counts;
     for (const ScalingPoint& point : chart.points) counts.push_back(point.samples_per_s.count);
     chart.caption.notes.push_back(repetitions_note(counts));

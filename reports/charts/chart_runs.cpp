@@ -17,9 +17,7 @@
 #include "reports/data/settings.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
-#include "reports/metrics/noise.h"
 #include "reports/metrics/ranking.h"
-#include "reports/metrics/repetitions.h"
 
 namespace ddpbench::report {
 namespace {
@@ -70,9 +68,8 @@ std::vector<std::string> series_names(std::span<const RunRow> runs) {
   std::set<std::string> approximate;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     names.push_back(runs[i].run->strategy);
-    for (const TellingWords& word : all[i].words) {
+    for (const TellingWords& word : all[i].words)
       if (different.contains({word.scope, word.key})) names.back() += ", " + word.words;
-    }
     if (runs[i].run->verification.is_approximate()) approximate.insert(names.back());
   }
   for (std::string& name : names)
@@ -120,7 +117,7 @@ void group_runs(std::vector<Named> runs, ChartRuns& chart) {
   }
   for (RunGroup& group : chart.groups) {
     const std::string& name = chart.series[group.series].name;
-    const std::size_t end = std::min(name.find(','), name.size());  // of the strategy
+    const std::size_t end = group.runs[0]->strategy.size();
     group.name = fmt::format("{} on {}{}{}", name.substr(0, end), group.devices,
                              group.oversubscribed ? "*" : "", name.substr(end));
   }
@@ -214,24 +211,19 @@ ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, U
   }
   result.caption = caption_of(drawn, what);
   note_interrupted(reports, result.caption);
-  for (const Report& report : reports) {
+  for (const Report& report : reports)
     for (const Warning& warning : condition_warnings(report))
       result.caption.notes.push_back("measured while " + printable(warning.text));
-  }
   if (const std::string unlike = unlike_words(drawn); !unlike.empty()) {
     result.caption.notes.push_back(
         "runs differ in what they compute or run on, and only those that agree in it compare: " +
         unlike);
   }
-  const CondensedRows condensed(drawn);
-  std::vector<RunRow> settings = condensed.rows();
-  mark_doubts(settings);
-  for (const RunRow& row : settings)
-    for (const Run* run : runs_of_row(row)) result.doubts[run] = row.doubt;
   const std::vector<std::string> names = series_names(drawn);
   std::vector<Named> named;
   for (std::size_t i = 0; i < drawn.size(); ++i) named.push_back({drawn[i], names[i]});
   group_runs(std::move(named), result);
+  result.drawn = std::move(drawn);
   return result;
 }
 

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <map>
 #include <ranges>
 #include <span>
 #include <string>
@@ -55,8 +54,8 @@ class LeftOut {
 
 struct ChartRuns {
   std::vector<ChartSeries> series;
-  std::vector<RunGroup> groups;              // by series, then devices
-  std::map<const Run*, std::string> doubts;  // RunRow::doubt of its setting
+  std::vector<RunGroup> groups;  // by series, then devices
+  std::vector<RunRow> drawn;     // the runs of all groups
   LeftOut left_out;
   ChartCaption caption;              // without the notes on runs that are left out
   std::vector<std::string> no_room;  // notes on groups that are not shown

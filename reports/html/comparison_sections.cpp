@@ -123,8 +123,8 @@ void write_gate_verdict(Markup& page, const HtmlGate& gate) {
   const auto worst = std::ranges::max_element(pairs, {}, [](const PairVerdict& one) {
     return std::pair(one.verdict, one.figures.empty() ? 0 : one.figures[0].change.value_or(0));
   });
-  if (worst != pairs.end() && !pair_lines(*worst).empty())
-    page.leaf("strong", fmt::format("{}: {}. ", pair_title(*worst), pair_lines(*worst)[0]));
+  const auto lines = worst != pairs.end() ? pair_lines(*worst) : std::vector<std::string>{};
+  if (!lines.empty()) page.leaf("strong", fmt::format("{}: {}. ", pair_title(*worst), lines[0]));
   page.leaf("strong", gate_summary(gate.result));
   page.text(". ").leaf("a", {{"href", "#gate"}}, "What was compared").close();
 }

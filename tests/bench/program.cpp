@@ -157,6 +157,28 @@ bool Program::wait_until(const std::function<bool()>& condition) {
   return false;
 }
 
+std::string cifar_records(int count, int seed) {
+  std::string bytes;
+  unsigned state = static_cast<unsigned>(seed);
+  for (int i = 0; i < count; ++i) {
+    bytes += static_cast<char>(i % 10);
+    for (int p = 0; p < 3072; ++p) {
+      state = state * 1664525U + 1013904223U;  // Numerical Recipes' generator
+      bytes += static_cast<char>(state >> 24);
+    }
+  }
+  return bytes;
+}
+
+void write_cifar(const Program& program, int train) {
+  std::filesystem::create_directories(program.directory() / "data/cifar10");
+  for (int file = 1; file <= train; ++file) {
+    program.write("data/cifar10/data_batch_" + std::to_string(file) + ".bin",
+                  cifar_records(40, file));
+  }
+  program.write("data/cifar10/test_batch.bin", cifar_records(20, 7));
+}
+
 std::string small_config(const SmallConfig& config) {
   const nlohmann::json dataset = {
       {"name", "mnist"}, {"on_missing", "synthesize"}, {"mean", 0.1307}, {"std", 0.3081}};

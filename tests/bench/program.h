@@ -63,6 +63,11 @@ class Program {
   std::filesystem::path directory_;
 };
 
+// Records as CIFAR-10's binary files have them.
+std::string cifar_records(int count, int seed);
+// Writes `train` files of 40 records each and 20 test records to data/cifar10/.
+void write_cifar(const Program& program, int train);
+
 // The text of a configuration file: LeNet-5 on synthetic digits, a few steps.
 struct SmallConfig {
   int epochs = 1, steps = 6, warmup_steps = 1, verify_steps = 2, timeout_s = 60;

@@ -45,26 +45,7 @@ class ProgramData : public testing::Test {
     if (!dataset.is_null()) config["dataset"] = dataset;
     program.write("lenet.json", config.dump());
   }
-  // `train` files of 40 records each and 20 test records in data/cifar10/.
-  void write_cifar(int train) {
-    fs::create_directories(program.directory() / "data/cifar10");
-    for (int file = 1; file <= train; ++file) {
-      program.write("data/cifar10/data_batch_" + std::to_string(file) + ".bin", records(40, file));
-    }
-    program.write("data/cifar10/test_batch.bin", records(20, 7));
-  }
-  static std::string records(int count, int seed) {
-    std::string bytes;
-    unsigned state = static_cast<unsigned>(seed);
-    for (int i = 0; i < count; ++i) {
-      bytes += static_cast<char>(i % 10);
-      for (int p = 0; p < 3072; ++p) {
-        state = state * 1664525U + 1013904223U;  // Numerical Recipes' generator
-        bytes += static_cast<char>(state >> 24);
-      }
-    }
-    return bytes;
-  }
+  void write_cifar(int train) { test::write_cifar(program, train); }
 
   Program program;
 };
@@ -214,7 +195,7 @@ TEST_F(ProgramData, NormalisedByAnotherNumberOfChannelsIsRefused) {
 TEST_F(ProgramData, DamagedIsNotReplaced) {
   write_cifar(1);
   configure("cifar_cnn", {{"name", "cifar10"}, {"on_missing", "synthesize"}});
-  program.write("data/cifar10/data_batch_1.bin", records(2, 1) + "short");
+  program.write("data/cifar10/data_batch_1.bin", test::cifar_records(2, 1) + "short");
   const auto result = program.run(small_run("single", {"--data-dir=data"}));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("data/cifar10/data_batch_1.bin: record 2, offset 6151"));

@@ -27,19 +27,6 @@ using testing::Not;
 class VerifiedProgram : public testing::Test {
  protected:
   VerifiedProgram() { program.write("lenet.json", test::small_config({.steps = 2})); }
-  // A few for training and for the test in data/cifar10: who draws them gets 10,000 to evaluate.
-  void write_photographs() {
-    constexpr int kBytes = 3072;
-    std::string records;
-    for (int i = 0; i < 60; ++i) {
-      records += static_cast<char>(i % 10);
-      for (int p = 0; p < kBytes; ++p) records += static_cast<char>(i * 37 + p * p % 251);
-    }
-    std::filesystem::create_directories(program.directory() / "data/cifar10");
-    for (const char* name : {"data_batch_1.bin", "test_batch.bin"}) {
-      program.write(std::string("data/cifar10/") + name, records);
-    }
-  }
   Program program;
 };
 
@@ -88,7 +75,7 @@ TEST_F(VerifiedProgram, OfStepsOfSeveralPassesAgreesInEveryStrategy) {
   const std::vector<std::string> networks[] = {
       {"--batch-size=8"},
       {"--model=resnet20", "--dataset=cifar10", "--data-dir=data", "--batch-size=2"}};
-  write_photographs();
+  test::write_cifar(program, 1);  // few: of drawn ones each run evaluates 10,000
   for (std::vector<std::string> options : networks) {
     options.insert(options.end(),
                    {"--accumulation-steps=3", "--accumulation-sync=every,last", "--force"});
