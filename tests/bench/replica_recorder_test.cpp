@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <thread>
 
@@ -162,6 +164,9 @@ TEST(InterpreterLock, IsHeldByOneThreadAtATime) {
   EXPECT_GE(seconds_of([&] { launch_from_two_threads(lock, lock, kCalls); }), 2 * kCalls * kLaunch);
 }
 
+// A thread that asks again at once would take the lock each time before the other one wakes.
+void rest() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
 TEST(InterpreterLock, IsAWaitOfItsOwnInNoPhase) {
   InterpreterLock lock(5e-3);
   test::FakeDevice device;
@@ -176,12 +181,14 @@ TEST(InterpreterLock, IsAWaitOfItsOwnInNoPhase) {
   replica.name_calls({"conv1 forward"});
   recorder.begin_step(0, true);
   replica.begin(Phase::forward, *stream);
+  std::atomic<bool> is_done = false;
   std::thread other([&] {
-    for (int i = 0; i < 20; ++i) lock.launch();
+    for (; !is_done; rest()) lock.launch();
   });
   const double waited_s = seconds_of([&] {
-    for (int i = 0; i < 20; ++i) replica.begin_call(0, *stream);
+    for (int i = 0; i < 20; ++i, rest()) replica.begin_call(0, *stream);
   });
+  is_done = true;
   other.join();
   device.pass(100);
   replica.end(Phase::forward, *stream);
