@@ -139,8 +139,8 @@ INSTANTIATE_TEST_SUITE_P(
             "DataWithATooLongName", {"--data-dir=" + std::string(5000, 'x')}, "no such directory"},
         Obstacle{"DamagedData", {"--data-dir=damaged"}, "train-images"},
         Obstacle{"TooManyProcesses",
-                 {"--gpus=60000", "--batch-size=1", "--oversubscribe", "--verify-steps=0"},
-                 "60000 processes need"},
+                 {"--gpus=20000", "--batch-size=1", "--oversubscribe", "--verify-steps=0"},
+                 "20000 processes need"},
         Obstacle{"TooManyDevices", {"--gpus=60000", "--batch-size=1"}, "--gpus=60000: there "},
         Obstacle{"AbsentDevice", {"--device=rocm"}, "auto, cpu, cuda"}),
     [](const auto& p) { return p.param.name; });

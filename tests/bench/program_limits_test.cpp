@@ -339,7 +339,7 @@ TEST_F(Limits, OfAControlGroupsMemoryEndARankAndTheSupervisorLeavesTheReport) {
 
 TEST_F(Limits, OfSeveralCommandsWithOneReportOneRunsAndTheOthersAreRefusedBeforeTraining) {
   std::vector<std::map<std::string, std::string>> four(4);
-  const auto results = program.run_together(small_run("ddp", {"--repetitions=20"}), four);
+  const auto results = program.run_together(small_run("ddp", {"--repetitions=8"}), four);
   int done = 0;
   for (const ProgramResult& result : results) {
     if (result.exit_code == 0) {
@@ -351,7 +351,7 @@ TEST_F(Limits, OfSeveralCommandsWithOneReportOneRunsAndTheOthersAreRefusedBefore
     EXPECT_THAT(result.out, Not(HasSubstr("steps"))) << "it has trained";
   }
   EXPECT_EQ(done, 1);
-  EXPECT_EQ(program.report()["runs"].size(), 20U);
+  EXPECT_EQ(program.report()["runs"].size(), 8U);
 }
 
 TEST_F(Limits, APlannedReportIsThereFromTheStart) {
@@ -368,7 +368,7 @@ TEST_F(Limits, APlannedReportIsThereFromTheStart) {
 TEST_F(Limits, AResultWhosePlaceIsGoneFailsTheCommand) {
   fs::create_directory(program.path("results"));
   const std::vector<std::string> arguments = {"--strategy=single", "--config=lenet.json",
-                                              "--json=results/there.json", "--repetitions=30"};
+                                              "--json=results/there.json", "--repetitions=5"};
   const ProgramResult result = program.run(arguments, [&](int) {
     EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
     fs::remove_all(program.path("results"));
@@ -391,7 +391,7 @@ TEST_F(Limits, MoreProcessesThanMemoryAreRefused) {
   GTEST_SKIP() << "ThreadSanitizer leaves too few addresses for their channels";
 #endif
   const ProgramResult result =
-      program.run(small_run("ps", {"--servers=60000", "--oversubscribe", "--verify-steps=0"}));
+      program.run(small_run("ps", {"--servers=20000", "--oversubscribe", "--verify-steps=0"}));
   EXPECT_THAT(result.exit_code, testing::AnyOf(2, 3)) << result.err;
   EXPECT_THAT(result.err, HasSubstr("processes need"));
 }

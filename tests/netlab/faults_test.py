@@ -22,7 +22,7 @@ import job
 import lab
 import netlab_test
 
-DEADLINE_S = 8
+DEADLINE_S = 12
 GRACE_S = 5
 # Steps that cost little processor time, as many jobs run at once.
 SLOW = "--inject=slow:rank=0,phase=forward,ms=10"
