@@ -14,8 +14,10 @@ std::pair<bool, Settings> work_of(const Run& run, bool strong) {
   return {strong, settings_of(run, strong ? kStrongWorkUse : kWeakWorkUse)};
 }
 
-// A value of "cuda_graph" (whether steps were replayed: "on", "off") or "loader_workers"; "" where
-// the option does not apply or is as usual.
+constexpr const char* kWorkers = "loader_workers";
+
+// A value of "cuda_graph" (whether steps were replayed: "on", "off") or kWorkers; "" where the
+// option does not apply or is as usual.
 std::string option_of(const Run& run, const char* name) {
   const auto found = run.strategy_options.find(name);
   return found == run.strategy_options.end() ? "" : found->second;
@@ -75,28 +77,22 @@ Baselines::Baselines(const Report& report) {
   for (const Run& run : report.runs) {
     any_ = any_ || run.strategy == kBaseline;
     if (!is_baseline(run)) continue;
-    for (const bool strong : {false, true})
-      runs_[work_of(run, strong)][graph_mode(run)].push_back(&run);
+    for (const bool strong : {false, true}) {
+      Alike& alike = runs_[work_of(run, strong)][graph_mode(run)];
+      alike.all.push_back(&run);
+      alike.by_workers[option_of(run, kWorkers)].push_back(&run);
+    }
   }
 }
 
-std::vector<const Run*> Baselines::of(const Run& run) const {
-  const std::vector<const Run*> all = of_work(run);
-  std::vector<const Run*> alike = all;
-  std::erase_if(alike, [&run](const Run* single) {
-    return option_of(*single, "loader_workers") != option_of(run, "loader_workers");
-  });
-  return alike.empty() ? all : alike;
-}
-
-std::vector<const Run*> Baselines::of_work(const Run& run) const {
+const std::vector<const Run*>& Baselines::of(const Run& run) const {
   const auto found = runs_.find(work_of(run, run.scaling_mode == "strong"));
-  if (found == runs_.end()) return {};
-  for (const std::string& mode : {graph_mode(run), std::string("on"), std::string("off")}) {
-    const auto runs = found->second.find(mode);
-    if (runs != found->second.end()) return runs->second;
-  }
-  return found->second.begin()->second;
+  if (found == runs_.end()) return none_;
+  const Alike* alike = &found->second.begin()->second;
+  for (const std::string& mode : {std::string("off"), std::string("on"), graph_mode(run)})
+    if (const auto at = found->second.find(mode); at != found->second.end()) alike = &at->second;
+  const auto same = alike->by_workers.find(option_of(run, kWorkers));
+  return same == alike->by_workers.end() ? alike->all : same->second;
 }
 
 std::optional<double> Baselines::throughput(const Run& run) const {

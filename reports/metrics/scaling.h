@@ -34,7 +34,7 @@ class Baselines {
   // The repetitions of the baseline of `run`, as fill_scaling chooses it: in the same graph mode if
   // there are any, otherwise in the first of the order that --cuda-graph=auto prefers; of
   // these those with as many loader workers, if there are any.
-  std::vector<const Run*> of(const Run& run) const;
+  const std::vector<const Run*>& of(const Run& run) const;
   // The median over these.
   std::optional<double> throughput(const Run& run) const;
   // Whether there is a `single` run, usable or not.
@@ -42,11 +42,14 @@ class Baselines {
   std::string why_none(const Run& run) const;
 
  private:
-  std::vector<const Run*> of_work(const Run& run) const;
-
+  struct Alike {
+    std::vector<const Run*> all;
+    std::map<std::string, std::vector<const Run*>> by_workers;  // by their number of loader workers
+  };
   bool any_ = false;
+  std::vector<const Run*> none_;
   // By strong scaling and the settings that must be equal, then by graph mode.
-  std::map<std::pair<bool, Settings>, std::map<std::string, std::vector<const Run*>>> runs_;
+  std::map<std::pair<bool, Settings>, std::map<std::string, Alike>> runs_;
 };
 
 // "single of FILE": Scaling::baseline of runs that are measured against those of `file`.

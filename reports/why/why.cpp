@@ -149,7 +149,7 @@ std::string cause_words(std::span<const Verdict> verdicts) {
 std::vector<Explanation> explanations(std::span<const RunRow> rows,
                                       std::span<const ReportFile> files) {
   std::vector<Explanation> found;
-  std::map<const Report*, Baselines> lenders;
+  std::map<const Report*, Lender> lenders;
   for (auto& [key, runs] : grouped(rows | std::views::filter(is_explained), [](const RunRow& row) {
          return std::pair(row.report, cell_key(*row.run));
        })) {
@@ -165,7 +165,7 @@ std::vector<Explanation> explanations(std::span<const RunRow> rows,
   return found;
 }
 
-Verdict explain(const Report& report, const Run& run, const Baselines& lender) {
+Verdict explain(const Report& report, const Run& run, const Lender& lender) {
   Verdict verdict;
   Decomposition split = decompose(lender, run);
   if (run.status != Status::ok && !split.missing.empty()) split.missing = missing_reason(run);
@@ -187,11 +187,11 @@ Verdict explain(const Report& report, const Run& run, const Baselines& lender) {
 }
 
 void fill_why(Report& report) {
-  const Baselines baselines(report);
+  const Lender lender(report);
   for (Run& run : report.runs) {
     run.why.reset();
     if (!is_explained({&report, &run})) continue;
-    const Verdict verdict = explain(report, run, baselines);
+    const Verdict verdict = explain(report, run, lender);
     run.why = Why{std::string(to_string(verdict.cause)), verdict.sentence, verdict.advice, {}};
     for (const VerdictPart& part : verdict.parts) run.why->parts[part.key] = part.seconds;
   }

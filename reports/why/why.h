@@ -43,7 +43,7 @@ struct Verdict {
 // Explains a run against these `single` runs, of its report or of another one (complete_scaling);
 // one on a single device is Cause::scales with a sentence that says so. REQUIRES: `run` is in
 // `report`.
-Verdict explain(const Report& report, const Run& run, const Baselines& lender);
+Verdict explain(const Report& report, const Run& run, const Lender& lender);
 
 // The repetitions of a setting on several devices that timed steps, explained together: the median
 // of each part, and the cause of at least two thirds of them as in one of these; else the causes

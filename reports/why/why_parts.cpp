@@ -93,42 +93,9 @@ std::vector<Rank> observed_ranks(const Run& run) {
   return ranks;
 }
 
-// The median of each member over the repetitions of `single`.
-RankTimes baseline_times(const std::vector<const Run*>& runs, double divisor) {
-  const auto median_of = [&](double RankTimes::*member) {
-    std::vector<double> values;
-    for (const Run* run : runs) {
-      values.push_back(rank_times(run->phases, run->step.time_s->median).*member);
-    }
-    return median(std::move(values)) / divisor;
-  };
-  RankTimes ideal;
-  ideal.step_s = median_of(&RankTimes::step_s);
-  for (const PhaseName& phase : kWorkPhases) ideal.*phase.time = median_of(phase.time);
-  return ideal;
-}
-
 double spread_of(const Run& run) {
   const StepStatistics& step = *run.step.time_s;
   return step.median > 0 ? step.iqr.value.value_or(0) / step.median : 0;
-}
-
-void find_baseline(const Baselines& baselines, const Run& run, Decomposition& result) {
-  std::vector<const Run*> runs = baselines.of(run);
-  if (runs.empty()) {
-    result.no_baseline = baselines.why_none(run);
-    return;
-  }
-  std::erase_if(runs, [](const Run* single) {
-    return !single->step.time_s || !unobserved(single->phases).empty();
-  });
-  if (runs.empty()) {
-    result.no_baseline = "the phases of the single run were not observed";
-    return;
-  }
-  for (const Run* single : runs) result.spread = std::max(result.spread, spread_of(*single));
-  const bool strong = run.scaling_mode == "strong";
-  result.ideal = baseline_times(runs, strong ? run.world_size : 1);
 }
 
 void explain_stragglers(const std::vector<Rank>& ranks, double waited_s, Stragglers& found) {
@@ -300,7 +267,49 @@ bool has_cpu_servers(const Run& run) {
          device->second == "cpu";
 }
 
-Decomposition decompose(const Baselines& baselines, const Run& run) {
+// The median of each member over the repetitions.
+Lender::Times Lender::times_of(std::vector<const Run*> singles) {
+  std::erase_if(singles, [](const Run* single) {
+    return !single->step.time_s || !unobserved(single->phases).empty();
+  });
+  if (singles.empty()) return {};
+  Times times{.observed = true};
+  std::vector<RankTimes> all;
+  for (const Run* single : singles) {
+    times.spread = std::max(times.spread, spread_of(*single));
+    all.push_back(rank_times(single->phases, single->step.time_s->median));
+  }
+  const auto set_median = [&](double RankTimes::*member) {
+    std::vector<double> values;
+    for (const RankTimes& one : all) values.push_back(one.*member);
+    times.median.*member = median(std::move(values));
+  };
+  set_median(&RankTimes::step_s);
+  for (const PhaseName& phase : kWorkPhases) set_median(phase.time);
+  return times;
+}
+
+void Lender::lend(const Run& run, Decomposition& result) const {
+  const std::vector<const Run*>& singles = baselines_.of(run);
+  if (singles.empty()) {
+    result.no_baseline = baselines_.why_none(run);
+    return;
+  }
+  const auto [place, is_new] = times_.try_emplace(&singles);
+  if (is_new) place->second = times_of(singles);
+  const Times& times = place->second;
+  if (!times.observed) {
+    result.no_baseline = "the phases of the single run were not observed";
+    return;
+  }
+  result.spread = std::max(result.spread, times.spread);
+  result.ideal = times.median;
+  const double divisor = run.scaling_mode == "strong" ? run.world_size : 1;
+  result.ideal->step_s /= divisor;
+  for (const PhaseName& phase : kWorkPhases) *result.ideal.*phase.time /= divisor;
+}
+
+Decomposition decompose(const Lender& lender, const Run& run) {
   Decomposition result;
   if (!run.step.time_s) {
     result.missing = "no step was timed";
@@ -312,7 +321,7 @@ Decomposition decompose(const Baselines& baselines, const Run& run) {
     result.missing = "the devices compute different layers; " + idle;
     return result;
   }
-  find_baseline(baselines, run, result);
+  lender.lend(run, result);
   const std::vector<Rank> ranks = observed_ranks(run);
   double least_wait_s = 0;
   if (!ranks.empty()) {

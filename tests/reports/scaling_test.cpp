@@ -110,6 +110,9 @@ TEST(FillScaling, MeasuresRunsWithCudaGraphsAgainstASingleRunWithThem) {
   EXPECT_DOUBLE_EQ(both.runs[4].scaling->speedup, 1.5);
   EXPECT_EQ(Baselines(both).of(both.runs[2]), std::vector{&both.runs[0]});
   EXPECT_EQ(Baselines(both).of(both.runs[4]), std::vector{&both.runs[1]});
+  // A thousand repetitions share one list, from which medians are made once.
+  const Baselines baselines(both);
+  EXPECT_EQ(&baselines.of(both.runs[3]), &baselines.of(both.runs[4]));
   // A single mode serves all runs.
   EXPECT_DOUBLE_EQ(report_with_scaling({off, with_graphs(ddp, "on")}).runs[1].scaling->speedup, 3);
 }
