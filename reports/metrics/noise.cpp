@@ -19,6 +19,8 @@ namespace {
 
 // Caches may make several devices somewhat more than so many times as fast.
 constexpr double kSuperlinear = 0.05;
+// Of so many repetitions one may be disturbed: the comparison draws in as many (comparison.h).
+constexpr std::size_t kFewestForOneDisturbed = 4;
 
 // Whether they differ in more than the strategy, which on one device makes no difference.
 bool differs_in_more(const Run& a, const Run& b) {
@@ -66,7 +68,7 @@ std::string disturbance(std::span<const Run* const> runs) {
     std::string words = run->conditions ? disturbance_words(*run->conditions) : "";
     if (!words.empty()) found.push_back(std::move(words));
   }
-  return 2 * found.size() >= runs.size() && !found.empty() ? found[0] : "";
+  return found.size() > runs.size() / kFewestForOneDisturbed ? found[0] : "";
 }
 
 bool beyond_ideal(double speedup, int devices) {

@@ -16,8 +16,8 @@
 
 namespace ddpbench::report {
 
-// What disturbed at least half of the runs ("other programs used 71 % of the CPU"), the first of
-// what was noticed; empty: nothing did. Runs without conditions count as undisturbed.
+// What disturbed more than a quarter of the runs ("other programs used 71 % of the CPU"), the first
+// of what was noticed; empty: nothing did. Runs without conditions count as undisturbed.
 std::string disturbance(std::span<const Run* const> runs);
 
 // Sets RunRow::doubt, why a speed-up says nothing: what disturbed the runs or their baseline, or

@@ -48,6 +48,8 @@ std::vector<const Run*> runs_of(const Standing& standing) {
   return runs;
 }
 
+bool is_disturbed(const Standing& standing) { return !disturbance(runs_of(standing)).empty(); }
+
 // The settings of a report that can be compared, on all numbers of devices.
 struct Rivals {
   std::vector<Standing> one, several;  // on one device, on several; the fastest first
@@ -165,12 +167,21 @@ std::string range_words(const Rivals& rivals, const Standing& standing) {
 // ", 9 % ahead of dp on 2 devices (6 to 12)": how far the winner is ahead of the next one, where
 // repetitions show it; else nothing.
 std::string lead_words(const Rivals& rivals, const std::vector<const Standing*>& equals) {
-  if (equals.size() > 1 || rivals.several.size() < 2) return {};
-  const Standing& next = rivals.several[1];
-  const RatioInterval lead = ratio_of(rivals.several[0], next);
-  if (!lead.low || next.runs.size() == 1) return {};
-  return fmt::format(", {} ahead of {} ({} to {})", in_percent(lead.ratio - 1), next.name,
+  const auto next = std::ranges::find_if_not(rivals.several | std::views::drop(1), is_disturbed);
+  if (equals.size() > 1 || next == rivals.several.end()) return {};
+  const RatioInterval lead = ratio_of(rivals.several[0], *next);
+  if (!lead.low || next->runs.size() == 1) return {};
+  return fmt::format(", {} ahead of {} ({} to {})", in_percent(lead.ratio - 1), next->name,
                      lead_percent(*lead.low - 1), lead_percent(*lead.high - 1));
+}
+
+// " ps on 2 devices: disturbed, not ranked.": what was slower, perhaps by what disturbed it alone.
+std::string unranked_words(const Rivals& rivals, const std::vector<const Standing*>& equals) {
+  Standings unranked = pointers(rivals.several);
+  std::erase_if(unranked, [&equals](const Standing* one) {
+    return !is_disturbed(*one) || std::ranges::count(equals, one) > 0;
+  });
+  return unranked.empty() ? "" : fmt::format(" {}: disturbed, not ranked.", joined_names(unranked));
 }
 
 // "How sure: 2 devices beat 1. ddp or dp on 2 devices: cannot tell; 2.5 % apart, ...".
@@ -258,7 +269,8 @@ std::vector<std::string> answer_of(std::span<const RunRow> rows, std::set<const 
   if (const std::string what = doubt_words(rivals, equals); !what.empty())
     return no_answer(rivals, what);
   named.insert(&first_run(best));
-  std::vector<std::string> lines = {head_words(rivals, equals), sure_words(rivals, equals)};
+  std::vector<std::string> lines = {head_words(rivals, equals),
+                                    sure_words(rivals, equals) + unranked_words(rivals, equals)};
   const int most = first_run(best).world_size;
   if (!rivals.one.empty() && best.samples_per_s < most * rivals.one[0].samples_per_s) {
     std::vector<Verdict> verdicts;
@@ -361,8 +373,8 @@ std::string least_memory_words(const Rivals& rivals, const Standings& ranked,
 
 std::string fastest_approximate_words(const Rivals& rivals, const Contest& contest) {
   const Standing& best = contest.approximate[0];
-  const bool sure = !contest.standings.empty() && disturbance(runs_of(best)).empty() &&
-                    disturbance(runs_of(contest.standings[0])).empty() &&
+  const bool sure = !contest.standings.empty() && !is_disturbed(best) &&
+                    !is_disturbed(contest.standings[0]) &&
                     compare_rates(rivals, best, contest.standings[0]) != Order::unknown;
   const std::string words = approximate_words(contest, best, sure ? "" : " (unsure)");
   return fmt::format("Approximate: {}{}{}", best.name, words.empty() ? "" : ", ", words);
@@ -373,7 +385,7 @@ std::vector<std::string> choices_of(const Rivals& rivals, const Contest& contest
   std::vector<std::string> lines;
   const Standings exact = pointers(contest.standings);
   Standings ranked = exact;
-  std::erase_if(ranked, [](const Standing* one) { return !disturbance(runs_of(*one)).empty(); });
+  std::erase_if(ranked, [](const Standing* one) { return is_disturbed(*one); });
   const Standing* fits = nullptr;
   if (joins && ranked.size() > 1) lines.push_back(fastest_words(rivals, ranked));
   if (device_bytes)

@@ -126,9 +126,11 @@ TEST(ScalingChart, ShowsNoEfficiencyWhereTheBaselineWasDisturbed) {
 // One repetition of many says nothing of the others.
 TEST(ScalingChart, ShowsTheEfficiencyOfRunsOfWhichFewWereDisturbed) {
   std::vector<report::Run> runs = {repetition("single", 1, 100, 0)};
-  for (int i = 0; i < 3; ++i) runs.push_back(repetition("ddp", 2, 150, i));
+  for (int i = 0; i < 4; ++i) runs.push_back(repetition("ddp", 2, 150, i));
   runs[1].conditions = Conditions{.other_load_ratio = Figure::of(0.71)};
-  EXPECT_TRUE(scaling_of(std::move(runs)).points[1].efficiency);
+  EXPECT_TRUE(scaling_of(runs).points[1].efficiency);
+  runs[2].conditions = runs[1].conditions;
+  EXPECT_FALSE(scaling_of(runs).points[1].efficiency);
 }
 
 TEST(ScalingChart, NamesRunsThatItLeavesOutAndWhy) {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "reports/charts/chart_data.h"
 #include "reports/html/page.h"
@@ -16,6 +17,7 @@
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
+#include "reports/why/why.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 
@@ -24,10 +26,12 @@ namespace {
 
 using test::report_of;
 using test::sample_run;
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 Run with_batch(const char* strategy, int world_size, std::int64_t batch, double samples_per_s) {
   Run run = sample_run(strategy, world_size, samples_per_s);
@@ -190,6 +194,35 @@ TEST(Ranking, ChartsSayThatAReportWasInterrupted) {
   report.status = Status::interrupted;
   EXPECT_THAT(scaling_chart({&report, 1}).caption.notes,
               Contains("1 of 1 report interrupted: runs are missing"));
+}
+
+// Of five repetitions of single, dp and ddp one that was disturbed is drawn in; with two the
+// setting is disturbed.
+TEST(Ranking, RanksNoSettingOfWhichMoreThanAQuarterWasDisturbed) {
+  const auto answer_with = [](std::size_t first, std::size_t disturbed) {
+    std::vector<report::Run> runs;
+    for (int i = 0; i < 5; ++i) {
+      for (const auto& [strategy, devices, rate] :
+           {std::tuple("single", 1, 7000), {"dp", 2, 10000}, {"ddp", 2, 11000}}) {
+        runs.push_back(sample_run(strategy, devices, rate * (1 + 0.005 * i)));
+        runs.back().repetition = i;
+      }
+    }
+    for (std::size_t i = 0; i < disturbed; ++i)
+      runs[first + 3 * i].conditions = Conditions{.other_load_ratio = Figure::of(0.4)};
+    Report report = report_of(std::move(runs));
+    fill_scaling(report);
+    return answer_lines(all_runs(report));
+  };
+  for (const std::size_t compared : {0U, 2U}) {
+    EXPECT_THAT(answer_with(compared, 1)[0], StartsWith("ddp on 2 devices: 1.57 times"));
+    EXPECT_THAT(answer_with(compared, 2)[0], StartsWith("No answer: other programs used 40 %"));
+  }
+  // dp is slower, perhaps by what disturbed it alone.
+  const auto others = answer_with(1, 2);
+  EXPECT_THAT(others[0],
+              AllOf(StartsWith("ddp on 2 devices: 1.57 times"), Not(HasSubstr("ahead"))));
+  EXPECT_EQ(others[1], "How sure: 2 devices beat 1. dp on 2 devices: disturbed, not ranked.");
 }
 
 }  // namespace
