@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -24,6 +25,8 @@ constexpr std::size_t kFewestSteps = 20;  // two for each part
 // Ratios of smaller losses mean nothing.
 constexpr double kLeastLoss = 1e-6;
 constexpr double kPercentUnit = 0.01;
+constexpr double kMedian = 0.5;
+constexpr const char* kThroughput = "samples_per_s";
 
 Figure median_step(const Run& run) { return step_figure(run, &StepStatistics::median); }
 
@@ -44,10 +47,10 @@ Figure least_loss(const Run& run) {
 
 const std::array<GateFigure, 8> kFigures = {{
     {"median_step_s", "median step", &GateOptions::max_slowdown, median_step, 1e-3, "{:.3f} ms",
-     0.5},
+     kMedian},
     {"p95_step_s", "p95 step", &GateOptions::max_tail_slowdown, tail_step, 1e-3, "{:.3f} ms", 0.95,
      GateFigure::kIndecisive},
-    {"samples_per_s", "throughput", &GateOptions::max_slowdown, throughput, 1, "{:.0f} /s", 0.5,
+    {kThroughput, "throughput", &GateOptions::max_slowdown, throughput, 1, "{:.0f} /s", kMedian,
      GateFigure::kHigherIsBetter},
     {"peak_bytes", "peak memory", &GateOptions::max_memory_growth, peak_memory, kMiB, "{:.1f} MiB"},
     {"final_train_loss", "final loss", &GateOptions::max_loss_increase, least_loss, 1, "{:.4f}", 0,
@@ -57,7 +60,7 @@ const std::array<GateFigure, 8> kFigures = {{
      GateFigure::kByDifference | GateFigure::kHigherIsBetter | GateFigure::kOfEqualSteps},
     // The median over the iterations of the slowest rank's time.
     {"median_time_s", "median time", &GateOptions::max_slowdown, median_step, 1e-6, "{:.2f} us",
-     0.5, GateFigure::kOfCollectives},
+     kMedian, GateFigure::kOfCollectives},
     {"p95_time_s", "p95 time", &GateOptions::max_tail_slowdown, tail_step, 1e-6, "{:.2f} us", 0.95,
      GateFigure::kIndecisive | GateFigure::kOfCollectives},
 }};
@@ -127,9 +130,42 @@ std::string bare_amount(const std::string& name, double change) {
   return fmt::format("{:.{}f}", std::abs(change) / kPercentUnit, is_accuracy(name) ? 2 : 1);
 }
 
+// "119.600 -> 134.400 ms": the unit once.
 std::string values_text(const std::string& name, const std::optional<double>& base,
                         const std::optional<double>& candidate) {
-  return fmt::format("{} -> {}", figure_text(name, base), figure_text(name, candidate));
+  std::string first = figure_text(name, base);
+  const std::string last = figure_text(name, candidate);
+  const std::size_t unit = first.rfind(' ');
+  if (unit != std::string::npos && last.ends_with(first.substr(unit))) first.resize(unit);
+  return fmt::format("{} -> {}", first, last);
+}
+
+// " (10.5 to 14.4)": the interval of a change that is told as worse or as better.
+std::string range_text(const FigureVerdict& figure) {
+  if (interval_text(figure).empty()) return "";
+  double low = *figure.change_low, high = *figure.change_high;
+  if (*figure.change < 0) std::tie(low, high) = std::pair(-high, -low);
+  const auto signed_amount = [&](double change) {
+    return (change < 0 ? "-" : "") + bare_amount(figure.name, change);
+  };
+  return fmt::format(" ({} to {})", signed_amount(low), signed_amount(high));
+}
+
+// "15.2 % slower (13.0 to 17.4), 5.585 -> 6.432 ms; allowed 5 %".
+std::string finding(const FigureVerdict& figure) {
+  if (!figure.change) return figure_heading(figure);
+  return fmt::format("{}{}, {}; allowed {:.3g} {}", change_words(figure), range_text(figure),
+                     values_text(figure.name, figure.base, figure.candidate),
+                     figure.minimum_effect / kPercentUnit,
+                     is_accuracy(figure.name) ? "points" : "%");
+}
+
+// Why there is no verdict, and what would give one; empty: there is one.
+std::string advice(const FigureVerdict& figure) {
+  std::string text = figure.note;
+  if (!figure.repetitions_needed) return text;
+  return text + fmt::format("{}about {} repetitions a side would decide", text.empty() ? "" : "; ",
+                            *figure.repetitions_needed);
 }
 
 }  // namespace
@@ -142,8 +178,9 @@ std::string figure_text(const std::string& name, const std::optional<double>& va
 
 std::string change_text(const std::string& name, const std::optional<double>& change) {
   if (!change) return "-";
-  if (*change == 0) return "unchanged";
-  return fmt::format("{} {}", amount(name, std::abs(*change)), *change > 0 ? "worse" : "better");
+  const std::string size = amount(name, std::abs(*change));
+  if (size == amount(name, 0)) return "unchanged";
+  return fmt::format("{} {}", size, *change > 0 ? "worse" : "better");
 }
 
 std::string interval_text(const FigureVerdict& figure) {
@@ -182,37 +219,45 @@ std::string repetitions_text(const PairVerdict& pair) {
                      counted(pair.candidate_repetitions, "new repetition"), pair.base_repetitions);
 }
 
+std::string change_words(const FigureVerdict& figure) {
+  const std::string text = figure.change ? change_text(figure.name, figure.change) : "missing";
+  if (!figure.change || gate_figure(figure.name).step_quantile != kMedian ||
+      figure.name == kThroughput)
+    return figure_heading(figure) + " " + text;
+  return text == "unchanged"
+             ? "as fast"
+             : text.substr(0, text.rfind(' ')) + (*figure.change > 0 ? " slower" : " faster");
+}
+
 std::string figure_sentence(const FigureVerdict& figure) {
-  std::string text = figure_heading(figure);
-  if (figure.change) {
-    const std::string interval = interval_text(figure);
-    text += fmt::format(" {}{}, {}; allowed {}", change_text(figure.name, figure.change),
-                        interval.empty() ? "" : " (" + interval + ")",
-                        values_text(figure.name, figure.base, figure.candidate),
-                        amount(figure.name, figure.minimum_effect));
-  }
-  if (!figure.note.empty()) text += (figure.change ? "; " : " ") + figure.note;
-  if (figure.repetitions_needed) {
-    text += fmt::format("; about {} repetitions a side would decide", *figure.repetitions_needed);
-  }
-  return text;
+  const std::string more = advice(figure);
+  if (more.empty()) return finding(figure);
+  return finding(figure) + (figure.change ? "; " : " ") + more;
 }
 
 std::vector<std::string> pair_lines(const PairVerdict& pair) {
-  std::vector<std::string> lines, others;
+  if (pair.figures.empty()) return pair.notes;
   const auto worst = std::ranges::max_element(pair.figures, {}, &FigureVerdict::verdict);
+  std::vector<std::string> changed, unchanged, rest = {advice(*worst)};
   for (const FigureVerdict& figure : pair.figures) {
-    if (figure.name == worst->name) {
-      lines.insert(lines.begin(), figure_sentence(figure));
-    } else if (figure.change &&
-               (figure.verdict == worst->verdict || figure.verdict == GateVerdict::pass)) {
-      others.push_back(figure_heading(figure) + " " + change_text(figure.name, figure.change));
-    } else {
-      lines.push_back(fmt::format("{}: {}", to_string(figure.verdict), figure_sentence(figure)));
-    }
+    if (figure.name == worst->name) continue;
+    const std::string change = change_text(figure.name, figure.change);
+    const bool is_other = figure.verdict != worst->verdict && figure.verdict != GateVerdict::pass;
+    if (!figure.change)
+      rest.push_back(figure_sentence(figure));
+    else if (change == "unchanged" && !is_other)
+      unchanged.push_back(figure_heading(figure));
+    else
+      changed.push_back(
+          fmt::format("{} {}{}", figure_heading(figure), change,
+                      is_other ? fmt::format(" ({})", to_string(figure.verdict)) : ""));
   }
-  if (!others.empty()) lines.push_back(fmt::format("{}", fmt::join(others, ", ")));
-  lines.insert(lines.end(), pair.notes.begin(), pair.notes.end());
+  rest.push_back(fmt::format("{}", fmt::join(changed, ", ")));
+  if (!unchanged.empty()) rest.push_back(fmt::format("{} unchanged", fmt::join(unchanged, ", ")));
+  rest.insert(rest.end(), pair.notes.begin(), pair.notes.end());
+  std::erase(rest, "");
+  std::vector<std::string> lines = {finding(*worst)};
+  if (!rest.empty()) lines.push_back(fmt::format("{}", fmt::join(rest, "; ")));
   return lines;
 }
 

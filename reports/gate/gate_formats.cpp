@@ -9,7 +9,8 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <utility>
+#include <ranges>
+#include <set>
 
 #include "base/text.h"
 #include "reports/exports/records.h"
@@ -223,11 +224,17 @@ std::string render_gate_table(const GateResult& result, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
   std::string text;
   const auto add = [&](const std::string& line) { text += wrap(printable(line), columns, 4); };
-  for (const PairVerdict& pair : result.pairs) {
-    std::string begin =
-        fmt::format("{} {}, {} against {}: ", to_string(pair.verdict), pair_title(pair),
-                    pair.candidate_repetitions, pair.base_repetitions);
-    for (const std::string& line : pair_lines(pair)) add(std::exchange(begin, "- ") + line);
+  std::set<std::string> backends;
+  for (const PairVerdict& pair : result.pairs)
+    if (pair.key.world_size > 1) backends.insert(pair.key.backend);
+  for (PairVerdict pair : result.pairs) {
+    if (backends.size() == 1) pair.key.backend.clear();  // it tells none from another
+    const std::vector<std::string> lines = pair_lines(pair);
+    add(fmt::format("{} {}: {}; {} against {}", to_string(pair.verdict), pair_title(pair),
+                    lines.empty() ? "" : lines[0], pair.candidate_repetitions,
+                    pair.base_repetitions));
+    for (const std::string& line : lines | std::views::drop(1))
+      text += "    " + wrap(printable(line), columns > 4 ? columns - 4 : columns, 4);
   }
   for (const std::string& line : remarks(result)) add("- " + line);
   add(gate_summary(result) +

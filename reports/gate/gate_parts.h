@@ -108,7 +108,7 @@ std::string change_text(const std::string& name, const std::optional<double>& ch
 // "0.3 better .. 4.5 worse", "8.0 .. 10.2 better", in per cent or points; empty when the figure
 // does not vary or no interval is known.
 std::string interval_text(const FigureVerdict& figure);
-// "7.075 ms -> 8.672 ms": the means of all repetitions as they were measured.
+// "7.075 -> 8.672 ms": the means of all repetitions as they were measured.
 std::string measured_text(const FigureVerdict& figure);
 std::string figure_heading(const FigureVerdict& figure);  // "median step"
 
@@ -117,9 +117,12 @@ std::string pair_title(const PairVerdict& pair);
 std::string interval_heading(const GateOptions& options);  // "90 % interval"
 // "5 new repetitions against 5 of the baseline"
 std::string repetitions_text(const PairVerdict& pair);
+// "12.4 % slower" or "as fast" of the median step or time, "final loss 3.0 % worse", "peak memory
+// unchanged".
+std::string change_words(const FigureVerdict& figure);
 // One sentence with the finding and the reason for the verdict.
 std::string figure_sentence(const FigureVerdict& figure);
-// The figure that decided, the others in short, those of another verdict, and the notes.
+// Two lines: the figure that decided; what would decide, the others in short, and the notes.
 std::vector<std::string> pair_lines(const PairVerdict& pair);
 // What is not of any pair.
 std::vector<std::string> remarks(const GateResult& result);

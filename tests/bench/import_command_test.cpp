@@ -67,7 +67,7 @@ TEST_F(ImportCommand, MakesReportsThatTheOtherCommandsRead) {
   const ProgramResult worse = program.run({"check", "slow.json", "--baseline", "base.json"});
   EXPECT_EQ(worse.exit_code, 6) << worse.err;
   EXPECT_THAT(worse.out,
-              AllOf(HasSubstr("20.0 % worse"), HasSubstr("measured 24.0 h after the baseline: ")));
+              AllOf(HasSubstr("20.0 % slower"), HasSubstr("measured 24.0 h after the baseline: ")));
   EXPECT_EQ(program.run({"show", "base.json", "slow.json"}).exit_code, 0);
   EXPECT_EQ(program.run({"chart", "base.json", "--kind=steps", "-o", "a.svg"}).exit_code, 0);
   EXPECT_EQ(program.run({"html", "base.json", "slow.json", "-o", "page.html"}).exit_code, 0);
