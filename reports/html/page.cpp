@@ -81,12 +81,23 @@ void write_sections(Markup& page, const HtmlInput& input) {
   }
 }
 
+// "ddpbench, 2 CPU cores, 2026-11-26": what measured, on what, and when.
+std::string origin_of(const HtmlInput& input) {
+  const Report& report = input.reports.front();
+  if (input.reports.size() > 1) return "ddpbench, " + counted(input.reports.size(), "report");
+  const bool on_gpu = !report.runs.empty() && report.runs[0].device == "cuda";
+  return fmt::format(
+      "ddpbench, {}, {}",
+      on_gpu ? report.runs[0].device_model : counted(report.environment.cpu.cores, "CPU core"),
+      report.started_at.substr(0, report.started_at.find('T')));
+}
+
 void write_top(Markup& page, const HtmlInput& input) {
   page.leaf("a", {{"class", "skip"}, {"href", "#summary"}}, "Skip to the summary");
   page.open("header").open("div", {{"class", "top"}});
-  page.leaf("p", {{"class", "program"}}, "ddpbench report");
+  page.leaf("h1", subject_of(input)).leaf("p", {{"class", "program"}}, origin_of(input));
   write_theme_switch(page);
-  page.close().leaf("h1", subject_of(input));
+  page.close();
   page.open("nav", {{"aria-label", "Sections"}}).open("ul");
   for (const Section& section : kSections) {
     if (!section.is_there(input)) continue;

@@ -53,6 +53,14 @@ void write_panel(Markup& page, const Panel& panel) {
 
 }  // namespace
 
+void write_small_figure(Markup& page, Picture picture) {
+  page.open("figure", {{"class", "chart small"}}).leaf("figcaption", picture.heading);
+  for (Panel& panel : picture.panels) panel.name.id = "small-" + panel.name.id;
+  write_legend(page, picture);
+  for (const Panel& panel : picture.panels) write_panel(page, panel);
+  page.close();
+}
+
 void write_figure(Markup& page, const Picture& picture, const Table& data) {
   page.open("figure", {{"id", picture.id}, {"class", "chart"}});
   page.leaf("h3", picture.heading);

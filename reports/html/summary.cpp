@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <ranges>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "base/text.h"
@@ -41,35 +43,71 @@ void write_report_errors(Markup& page, const HtmlInput& input) {
   }
 }
 
-// What makes figures less certain, in one line that unfolds.
-void write_warnings(Markup& page, const std::vector<RowWarning>& warnings) {
-  if (warnings.empty()) return;
-  std::vector<std::string> lines;
-  for (const RowWarning& warning : warnings) lines.push_back(warning.line());
-  page.open("details", {{"class", "alert warning"}});
-  page.leaf("summary", fmt::format("Figures are less certain than they look: {}",
-                                   counted(warnings.size(), "warning")));
-  write_list(page, lines, "notes");
+// "ddp on 2 devices: 1.84 times one device" of the answer's first line, and what stands there in
+// brackets.
+std::pair<std::string, std::string> headline_of(const std::string& line) {
+  constexpr std::string_view kOf = "the samples/s of one device (";
+  const std::size_t begin = line.find(kOf), inside = begin + kOf.size();
+  const std::size_t end = line.find(')', begin);
+  if (begin == std::string::npos || end == std::string::npos) return {line, ""};
+  const std::string behind = line.substr(end + 1, line.size() - end - 2);  // without the full stop
+  return {line.substr(0, begin) + "one device" + behind, line.substr(inside, end - inside)};
+}
+
+// The sentences of "How sure: ..." in short, whether all agree with one device, and what makes
+// figures less certain, which unfolds.
+void write_chips(Markup& page, std::string_view sure, const std::string& agree,
+                 const std::vector<RowWarning>& warnings) {
+  if (sure.empty() && agree.empty() && warnings.empty()) return;
+  page.open("ul", {{"class", "chips"}});
+  while (sure.ends_with('.')) {
+    const std::size_t end = std::min(sure.find(". "), sure.size() - 1);
+    const std::string whole(sure.substr(0, end));
+    page.leaf("li", {{"title", whole}},
+              whole == "not" ? "not sure" : whole.substr(0, whole.find(';')));
+    sure.remove_prefix(std::min(end + 2, sure.size()));
+  }
+  if (!agree.empty()) page.leaf("li", {{"class", "good"}}, agree.substr(0, agree.size() - 1));
+  if (!warnings.empty()) {
+    std::vector<std::string> lines;
+    for (const RowWarning& warning : warnings) lines.push_back(warning.line());
+    const std::size_t others = warnings.size() - 1;
+    page.open("li").open("details", {{"class", "warning"}});
+    page.leaf("summary", fmt::format("! {}{}", warnings[0].text,
+                                     others > 0 ? fmt::format(" and {} more", others) : ""));
+    write_list(page, lines, "notes");
+    page.close().close();
+  }
   page.close();
 }
 
-// A bar for each speed-up of several devices, to the number of devices at most.
+// A bar for each speed-up of several devices, and of `single`, to the number of devices at most.
 void write_speedups(Markup& page, std::span<const RunRow> rows) {
   using namespace pictures;
-  constexpr double kWidth = 600, kRow = 26, kNames = 230, kBars = kWidth - kNames - 60;
-  constexpr std::size_t kMost = 16;
+  constexpr double kWidth = 420, kRow = 32, kBars = kWidth - 40;
+  constexpr std::ptrdiff_t kMost = 8;
   std::vector<const Run*> runs;
   std::vector<const RunRow*> shown;
   int most = 1;
   for (const RunRow& row : rows) {
-    if (!row.run->scaling || !row.doubt.empty() || shown.size() == kMost) continue;
-    shown.push_back(&row);
-    runs.push_back(row.run);
-    most = std::max(most, row.run->world_size);
+    const bool is_wanted = row.run->world_size > 1 || row.run->strategy == kBaseline;
+    if (row.run->scaling && row.doubt.empty() && is_wanted) shown.push_back(&row);
+  }
+  const auto speedup_of = [](const RunRow* row) {
+    return find_column("speedup")->fields[0].value(*row).number().value_or(0);
+  };
+  std::ranges::stable_sort(shown, {}, [&](const RunRow* row) {
+    return std::pair(row->run->world_size, speedup_of(row));
+  });
+  if (std::ssize(shown) > kMost) shown.erase(shown.begin() + 1, shown.end() - kMost + 1);
+  for (const RunRow* row : shown) {
+    runs.push_back(row->run);
+    most = std::max(most, row->run->world_size);
   }
   if (most == 1) return;
   const RunNames names(runs);
-  const auto at = [most](double speedup) { return kNames + kBars * std::min(1.0, speedup / most); };
+  page.open("figure").leaf("figcaption", "Speed-up (dotted: ideal)");
+  const auto at = [most](double speedup) { return kBars * std::min(1.0, speedup / most); };
   const double height = kRow * static_cast<double>(shown.size());
   page.open("svg", {{"class", "bars"},
                     {"role", "img"},
@@ -82,37 +120,94 @@ void write_speedups(Markup& page, std::span<const RunRow> rows) {
   for (std::size_t i = 0; i < shown.size(); ++i) {
     const Run& run = *shown[i]->run;
     const double top = kRow * static_cast<double>(i);
-    const double speedup = find_column("speedup")->fields[0].value(*shown[i]).number().value_or(0);
-    svg_text(page, {0, top + 17}, Anchor::start, "",
+    const double speedup = speedup_of(shown[i]);
+    svg_text(page, {0, top + 12}, Anchor::start, "",
              names.setting(run) + (run.verification.is_approximate() ? ", approximate" : ""));
-    svg_rect(page, {at(0), top + 5}, at(speedup) - at(0), 16, "bar", "");
+    svg_rect(page, {0, top + 16}, at(speedup), 12, "bar", "");
     if (const RepeatedRuns* all = shown[i]->repeated; all != nullptr && all->speedup.low.value) {
-      svg_line(page, {at(*all->speedup.low.value), top + 13},
-               {at(*all->speedup.high.value), top + 13}, "error");
+      svg_line(page, {at(*all->speedup.low.value), top + 22},
+               {at(*all->speedup.high.value), top + 22}, "error");
     }
-    svg_line(page, {at(run.world_size), top + 2}, {at(run.world_size), top + 24}, "ideal");
-    svg_text(page, {kWidth, top + 17}, Anchor::end, "", fmt::format("{:.2f}", speedup));
+    svg_line(page, {at(run.world_size), top + 14}, {at(run.world_size), top + 30}, "ideal");
+    svg_text(page, {kWidth, top + 26}, Anchor::end, "", fmt::format("{:.2f}", speedup));
+  }
+  page.close().close();
+}
+
+// What would help the fastest exact setting on several devices.
+std::string advice_for(const std::vector<RunRow>& runs) {
+  std::vector<RunRow> exact;
+  std::ranges::copy_if(runs, std::back_inserter(exact), [](const RunRow& row) {
+    return !row.run->oversubscribed && !row.run->verification.is_approximate();
+  });
+  const std::vector<Explanation> all = explanations(exact, {});
+  if (all.empty()) return {};
+  return std::ranges::max(all, {},
+                          [](const Explanation& one) {
+                            return static_cast<double>(one.runs[0].run->global_batch_size) /
+                                   one.verdict.step_s;
+                          })
+      .verdict.advice;
+}
+
+// Where the step of the fastest settings on the most devices goes, and why they are not faster.
+void write_step(Markup& page, const HtmlInput& input, const std::vector<RunRow>& runs,
+                const std::string& why_not) {
+  constexpr std::size_t kMost = 4;
+  StackedChart chart = breakdown_chart(input.reports);
+  std::erase_if(chart.bars, [](const StackedBar& bar) {
+    return bar.devices == 1 || bar.oversubscribed || bar.label == "others";
+  });
+  std::ranges::stable_sort(
+      chart.bars, {}, [](const StackedBar& bar) { return std::pair(-bar.devices, bar.whole); });
+  chart.bars.resize(std::min(kMost, chart.bars.size()));
+  page.open("div");
+  if (!chart.bars.empty()) write_small_figure(page, stacked_picture(chart, pictures::Medium{}));
+  if (!why_not.empty()) {
+    const std::string advice = advice_for(runs);
+    page.leaf("p", why_not + (advice.empty() ? "" : " What helps: " + advice + "."));
   }
   page.close();
 }
 
-// The answer, how sure it is, and the speed-ups.
+// The answer, how sure it is, the speed-ups, and where the step goes.
 void write_answer(Markup& page, const HtmlInput& input) {
   const std::vector<RunRow> runs = rows_of(input);
   const std::vector<std::string> answer = answer_lines(runs, input.device_bytes);
   const CondensedRows condensed(runs);
   const std::vector<RowWarning> warnings = row_warnings(runs);
   const std::vector<RunRow> rows = marked_rows(condensed.rows(), warnings);
-  for (std::size_t i = 0; i < answer.size(); ++i)
-    page.leaf("p", {{"class", i == 0 ? "headline" : "lead"}}, answer[i]);
+  constexpr std::string_view kSure = "How sure: ", kWhyNot = "Why not ";
+  std::string sure, why_not, figures;
+  for (const std::string& line : answer) {
+    if (line.starts_with(kSure)) sure = line.substr(kSure.size());
+    if (line.starts_with(kWhyNot)) why_not = line;
+  }
+  if (!answer.empty()) {
+    std::string headline = answer[0];
+    std::tie(headline, figures) = headline_of(answer[0]);
+    page.leaf("p", {{"class", input.gate ? "answer" : "headline"}}, headline);
+  }
+  write_chips(page, sure, agreement(rows), warnings);
+  if (!figures.empty()) {
+    const std::size_t rates = figures.find("; ");  // behind the intervals of speed-ups, if any
+    page.leaf("p", {{"class", "about"}},
+              rates == std::string::npos
+                  ? "samples/s: " + figures
+                  : fmt::format("speed-up {}; samples/s: {}", figures.substr(0, rates),
+                                figures.substr(rates + 2)));
+  }
+  for (std::size_t i = 1; i < answer.size(); ++i)
+    if (!answer[i].starts_with(kSure) && answer[i] != why_not)
+      page.leaf("p", {{"class", "lead"}}, answer[i]);
   if (const std::string unlike = unlike_words(runs); !unlike.empty()) {
     page.leaf("p", "Runs differ in what they compute or run on (" + unlike +
                        "): only those that agree in it compare.");
   }
-  if (const std::string agree = agreement(rows); !agree.empty())
-    page.leaf("p", {{"class", "good"}}, agree);
-  write_warnings(page, warnings);
+  page.open("div", {{"class", "first"}});
   write_speedups(page, rows);
+  write_step(page, input, runs, why_not);
+  page.close();
 }
 
 // The largest bandwidth of each collective, and whether all results were right.

@@ -168,13 +168,16 @@ TEST(HtmlPageTest, RunsThatAllFailedAreAPageToo) {
 
 TEST(HtmlPageTest, SaysWhatMakesFiguresUncertain) {
   const std::string page = html_page(test::tuned_input());
-  EXPECT_EQ(occurrences(page, "class=\"alert warning\""), 1U);
-  EXPECT_THAT(page, HasSubstr("less certain than they look: 3 warnings</summary>"));
+  EXPECT_EQ(occurrences(page, "<details class=\"warning\">"), 1U);
+  EXPECT_THAT(
+      page,
+      HasSubstr(
+          "<summary>! other programs used 35 % of the CPU (1 of 22 runs) and 2 more</summary>"));
   for (const char* text : {"other programs used 35 % of the CPU", "1 of 1 settings are noisy",
                            "not steady when the warm-up ended"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
-  EXPECT_THAT(html_page(test::rich_input()), Not(HasSubstr("alert warning")));
+  EXPECT_THAT(html_page(test::rich_input()), Not(HasSubstr("class=\"warning\"")));
 }
 
 TEST(HtmlPageTest, WarningsNameTheirReportAmongSeveral) {
@@ -225,9 +228,12 @@ TEST(HtmlPageTest, SaysWhatTheGateFound) {
 TEST(HtmlPageTest, TheSummaryBeginsWithTheVerdictOfTheGate) {
   HtmlInput input = test::gated_input();
   const std::string worse = html_page(input);
-  const std::string alert = "<p class=\"alert bad\">Against base.json: <strong>ddp, 2 devices";
+  const std::string alert = "<p class=\"alert bad\">Against base.json: <strong>REGRESSED: 1 pair";
   ASSERT_THAT(worse, HasSubstr(alert));
-  EXPECT_THAT(worse, HasSubstr(": 20.0 % slower ("));
+  EXPECT_THAT(
+      worse,
+      HasSubstr("<p class=\"headline\">ddp, 2 devices, shm: 20.0 % slower than base.json</p>"));
+  EXPECT_EQ(occurrences(worse, "class=\"headline\""), 1U);
   EXPECT_LT(worse.find("id=\"summary-heading\""), worse.find(alert));
   EXPECT_LT(worse.find(alert), worse.find("id=\"runs\""));
   input.gate->result.verdict = GateVerdict::pass;
@@ -243,7 +249,10 @@ TEST(HtmlPageTest, BeginsWithTheAnswerAndBarsOfSpeedUp) {
       {test::report_of({test::sample_run("single", 1, 3200), test::sample_run("ddp", 2, 6100)})}};
   fill_scaling(input.reports[0]);
   const std::string page = html_page(input);
-  EXPECT_THAT(page, HasSubstr("<p class=\"headline\">ddp on 2 devices: 1.91 times"));
+  EXPECT_THAT(page, HasSubstr("<p class=\"headline\">ddp on 2 devices: 1.91 times one device</p>"
+                              "<ul class=\"chips\"><li title=\"a single device may be as fast\">"
+                              "a single device may be as fast</li>"));
+  EXPECT_THAT(page, HasSubstr(">samples/s: 6100 against 3200, global batch 128 instead of 64</p>"));
   EXPECT_THAT(page, HasSubstr("<svg class=\"bars\""));
   EXPECT_THAT(page, HasSubstr(">1.91</text>"));
   input.reports[0].runs[0].conditions.emplace().other_load_ratio = Figure::of(0.5);
