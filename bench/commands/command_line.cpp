@@ -221,12 +221,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
   const ParseContext context = {launch::environment_variables(), paths.config_directories(),
                                 command_summaries()};
-  std::vector<std::string> words(arguments.begin() + 1, arguments.end());
-  // Who gives nothing gets a first answer: a short comparison.
-  if (words.empty() && launch::environment_variable("DDPBENCH_CONFIG").value_or("").empty()) {
-    words = {"--config=quick"};
-  }
-  const ParsedCommand command = parse_command(words, context);
+  const ParsedCommand command = parse_command(
+      with_first_answer({arguments.begin() + 1, arguments.end()}, context.variables), context);
   return execute(command, paths, arguments, context.variables);
 }
 

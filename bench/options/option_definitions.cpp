@@ -36,7 +36,10 @@ Definitions comparison_options() {
   return {
       {"strategy", kPerRun | kPlannedByFit | kNotOfTune, "", &Options::strategies,
        all_or_some_of(known_strategies()),
-       strategies_in_words() + "Launched ranks, --save-model and --checkpoint default to single.",
+       strategies_in_words() +
+           "Launched ranks, --save-model and --checkpoint default to single. Without --strategy, "
+           "--gpus and --config the comparison of configs/quick.json is made: single, dp, ddp and "
+           "ps on 1 and 2 devices.",
        "all"},
       {"gpus", kPerRun | kPlannedByFit, "LIST|all", GpuList{}, between(1, kMostDevices),
        "Numbers of devices (of CPU devices too), separated by commas; all: as many as there are. "

@@ -51,7 +51,7 @@ With reports:                        Measure or plan:
   predict  steps on more devices
 
   ddpbench                             a first answer in two minutes
-  ddpbench --model=resnet18 --batch-size=16 --steps=20 --gpus=1,2
+  ddpbench --model=resnet18 --batch-size=16 --steps=20    one for your network
   ddpbench check new.json --baseline base.json     exit 6: something is slower
 
 More: ddpbench help options | hosts | config | exit-codes, COMMAND --help

@@ -20,6 +20,7 @@
 #include "bench/options/option_source.h"
 #include "bench/options/option_value.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/launch/rank_environment.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {
@@ -217,7 +218,52 @@ std::string help_of(const Flags& flags) {
   return flags.is_data ? command_help_text(kData) : std::string(short_help());
 }
 
+// Whether a flag or a variable gives the option.
+bool is_given(const char* option, const std::vector<std::string>& words,
+              const std::map<std::string, std::string>& variables) {
+  const OptionDefinition& definition = *find_flag(option);
+  const auto names = definition.flags();
+  const auto is_flag = [&names](const std::string& word) {
+    return std::ranges::count(names, with_dashes(word.substr(0, word.find('=')))) > 0;
+  };
+  return std::ranges::any_of(words, is_flag) ||
+         std::ranges::any_of(definition.variables(), [&](const std::string& name) {
+           const auto found = variables.find(name);
+           return found != variables.end() && !found->second.empty();
+         });
+}
+
+// Whether a launcher started this process beside others, or seems to.
+bool is_one_of_several(const std::map<std::string, std::string>& variables) {
+  try {
+    const auto place = launch::read_rank_environment([&variables](const char* name) {
+      const auto at = variables.find(name);
+      return at == variables.end() ? nullptr : at->second.c_str();
+    });
+    return place && place->world_size > 1;
+  } catch (const ConfigError&) {
+    return true;  // who makes the run says what is wrong
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> with_first_answer(std::vector<std::string> words,
+                                           const std::map<std::string, std::string>& variables) {
+  // What says which runs are made, or starts ranks whose number does.
+  constexpr const char* kDecisive[] = {"config",     "strategy",        "gpus",      "resume",
+                                       "save-model", "resume-training", "hosts",     "checkpoint",
+                                       "hostfile",   "launcher",        "local-rank"};
+  const auto given = [&](const char* option) { return is_given(option, words, variables); };
+  const bool is_run = words.empty() || words[0].starts_with('-');
+  if (!is_run || std::ranges::any_of(kDecisive, given)) return words;
+  if (!words.empty() && is_one_of_several(variables)) return words;
+  // The data of that comparison are for its network.
+  const bool other_data = given("model") && !given("dataset");
+  words.emplace_back("--config=quick");
+  if (other_data) words.emplace_back("--dataset=auto");
+  return words;
+}
 
 ParsedCommand parse_command(const std::vector<std::string>& arguments,
                             const ParseContext& context) {

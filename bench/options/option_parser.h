@@ -29,6 +29,11 @@ struct ParseContext {
   std::vector<CommandSummary> commands = {};
 };
 
+// The words of a run that say nothing of what is compared, such as --model=NAME alone or none at
+// all, with those that make it the short comparison of configs/quick.json; others as they are.
+std::vector<std::string> with_first_answer(std::vector<std::string> words,
+                                           const std::map<std::string, std::string>& variables);
+
 // Throws ConfigError for an unknown option, key or variable (naming the nearest known one and where
 // it stood: flag, variable, or file and JSON pointer), a wrong type or value, both batch sizes in
 // one layer, a global batch that a device count does not divide, and the like.

@@ -15,6 +15,7 @@
 #include "bench/options/option_help.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
+#include "parallel/strategies.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/bench/sentences.h"
 #include "tests/reports/schema_validator.h"
@@ -192,6 +193,28 @@ TEST(ShippedConfigurations, QuickComparesTheFourStrategiesOnTwoDevices) {
   const Options options = options_of({"--config=quick"}, {{}, {kConfigs}});
   EXPECT_THAT(options.strategies, ElementsAre("single", "dp", "ddp", "ps"));
   EXPECT_THAT(options.gpus, ElementsAre(1, 2));
+}
+
+TEST(ShippedConfigurations, AnswerWhoSaysNothingOfWhatToCompare) {
+  const auto options_with = [](const std::vector<std::string>& words, const Variables& variables) {
+    return options_of(with_first_answer(words, variables), {variables, {kConfigs}});
+  };
+  const Options bare = options_with({}, {});
+  EXPECT_EQ(bare, options_of({"--config=quick"}, {{}, {kConfigs}}));
+  const Options own = options_with({"--model=resnet20", "--steps=20"}, {});
+  EXPECT_EQ(own.strategies, bare.strategies);
+  EXPECT_EQ(own.gpus, bare.gpus);
+  EXPECT_EQ(own.model, "resnet20");
+  EXPECT_EQ(own.steps, 20);
+  EXPECT_EQ(own.dataset, "auto") << "mnist is for the network of the configuration";
+  EXPECT_EQ(own.dataset_mean, PerChannel{});
+  EXPECT_EQ(options_with({"--model=lenet5", "--dataset=mnist"}, {}).dataset, "mnist");
+  EXPECT_EQ(options_with({"--gpus=2"}, {}).strategies, known_strategies());
+  EXPECT_THAT(options_with({"--strategy", "ddp"}, {}).gpus, ElementsAre(1));
+  EXPECT_THAT(options_with({"--steps=20"}, {{"DDPBENCH_GPUS", "4"}}).gpus, ElementsAre(4));
+  const Variables rank = {{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}};
+  EXPECT_THAT(options_with({"--steps=20"}, rank).gpus, ElementsAre(1));
+  EXPECT_EQ(with_first_answer({"tune", "--steps=20"}, {}).size(), 2U);
 }
 
 TEST(ConfigurationSchema, AcceptsTheOptionsThatReportsShow) {
