@@ -43,7 +43,8 @@ Definitions comparison_options() {
        "all"},
       {"gpus", kPerRun | kPlannedByFit, "LIST|all", GpuList{}, between(1, kMostDevices),
        "Numbers of devices (of CPU devices too), separated by commas; all: as many as there are. "
-       "single runs once, on one device, whatever is listed."},
+       "single runs once, on one device, whatever is listed.",
+       "", "", OnlyWith{}, "--devices"},
       {"model", kPlannedByFit, "NAME|FILE", &Options::model, anything(),
        "The network: a name that `ddpbench models` lists, or a file (also beside --config's)."},
       {"dataset", kPlannedByFit, "NAME", &Options::dataset, anything(),
@@ -64,18 +65,6 @@ Definitions comparison_options() {
        "on CPU devices, tf32 on CUDA devices that have it. bf16 on CPU devices needs avx512_bf16 "
        "or AMX (`ddpbench info` says). fp16, on CUDA devices, scales the loss as torch.amp's "
        "GradScaler does."},
-      {"cuda-graph", kPerRun | kBare, "", &Options::cuda_graphs, one_of({"auto", "on", "off"}),
-       fmt::format(
-           "Record a step as a CUDA graph and replay it, so that it costs the host one call. auto: "
-           "where the strategy allows it ({}). on,off: such strategies with and without.",
-           fmt::join(known_strategies(&StrategyTraits::records_steps), ", "))},
-      {"residency", kPlannedByFit, "", &Options::residency, one_of({"host", "device"}),
-       "Where the training set lives. host: loader threads assemble batches, which are copied to "
-       "CUDA devices ahead of the steps. device (CUDA): a copy on the first device of each "
-       "process, which assembles its batches itself."},
-      {"deterministic", kPlannedByFit, "", &Options::deterministic, anything(),
-       "On CUDA devices use only algorithms whose results repeat bit by bit. CPU devices always "
-       "do."},
   };
 }
 
@@ -155,6 +144,26 @@ Definitions strategy_options() {
       {"loader-workers", kPerRun | kPlannedByFit | kBare, "N,...", &Options::loader_workers,
        between(0, kMostThreads),
        "Threads per rank that assemble batches ahead; 0: the training thread does it."},
+      {"oversubscribe", kOfComm, "", &Options::oversubscribe, anything(),
+       "Let ranks share GPUs, and more than 16 CPU devices a core; such runs are marked."},
+      {"cuda-graph", kPerRun | kBare, "", &Options::cuda_graphs, one_of({"auto", "on", "off"}),
+       fmt::format(
+           "Record a step as a CUDA graph and replay it, so that it costs the host one call. auto: "
+           "where the strategy allows it ({}). on,off: such strategies with and without.",
+           fmt::join(known_strategies(&StrategyTraits::records_steps), ", "))},
+      {"residency", kPlannedByFit, "", &Options::residency, one_of({"host", "device"}),
+       "Where the training set lives. host: loader threads assemble batches, which are copied to "
+       "CUDA devices ahead of the steps. device (CUDA): a copy on the first device of each "
+       "process, which assembles its batches itself."},
+      {"deterministic", kPlannedByFit, "", &Options::deterministic, anything(),
+       "On CUDA devices use only algorithms whose results repeat bit by bit. CPU devices always "
+       "do."},
+  };
+}
+
+// What makes a machine slower than it is, on purpose.
+Definitions emulation_options() {
+  return {
       {"loader-cost", kPerRun, "US", &Options::loader_cost_us, between(0, 1e6),
        "Microseconds of processor time that loader workers spend on each training sample, as "
        "transforms in Python would; runs are marked with it."},
@@ -167,8 +176,15 @@ Definitions strategy_options() {
        "Each rank has such a link in both directions: 1Gbit,50us or 100MB,1ms. dp's replicas share "
        "a process and cross none. Runs are marked with it.",
        "none"},
-      {"oversubscribe", kOfComm, "", &Options::oversubscribe, anything(),
-       "Let ranks share GPUs, and more than 16 CPU devices a core; such runs are marked."},
+      {"inject", 0, "FAULT", &Options::injections, anything(),
+       "Plant a fault, for tests and demonstrations. slow:rank=R,phase=P,percent=X (or ms=T) slows "
+       "a phase; without phase, each collective of the rank begins T ms late. kill:rank=R,step=S, "
+       "and stop, throw alike. stall:rank=R,step=S,ms=T: the rank arrives T ms late at a "
+       "collective; without ms it never arrives. Others: missing_bucket:bucket=B, sum, "
+       "stale:rank=R,step=S, seed:rank=R (other start weights), epoch (each epoch has the first's "
+       "order). R is a process; for stale, and slow with a phase, a device. Several faults are "
+       "separated by ';'.",
+       "none"},
   };
 }
 
@@ -215,23 +231,6 @@ Definitions measuring_options() {
        "Record phases and buckets; off shows what recording costs."},
       {"timeout", kOfComm | kFreeOnResume, "SECONDS", &Options::timeout_s, between(0, 1e9),
        "Stop the run when a rank makes no progress for this many seconds. 0: never."},
-      {"interface", kOfComm, "NAME|ADDRESS", &Options::interface, anything(),
-       "The network interface of this host (eth0), or its IPv4 address, that ranks of several "
-       "hosts use. Each rank may have its own.",
-       "that of the way to MASTER_ADDR"},
-      {"local-rank", kNotOfTune | kFlagOnly, "N", &Options::local_rank, between(0, kMostDevices),
-       "This process's rank on its host, as `python -m torch.distributed.launch` gives it to those "
-       "that it starts. LOCAL_RANK says the same.",
-       "LOCAL_RANK"},
-      {"inject", 0, "FAULT", &Options::injections, anything(),
-       "Plant a fault, for tests and demonstrations. slow:rank=R,phase=P,percent=X (or ms=T) slows "
-       "a phase; without phase, each collective of the rank begins T ms late. kill:rank=R,step=S, "
-       "and stop, throw alike. stall:rank=R,step=S,ms=T: the rank arrives T ms late at a "
-       "collective; without ms it never arrives. Others: missing_bucket:bucket=B, sum, "
-       "stale:rank=R,step=S, seed:rank=R (other start weights), epoch (each epoch has the first's "
-       "order). R is a process; for stale, and slow with a phase, a device. Several faults are "
-       "separated by ';'.",
-       "none"},
   };
 }
 
@@ -261,6 +260,14 @@ Definitions launch_options() {
        "ddpbench on the hosts. It must be the same version as here.", "the path that it has here"},
       {"launcher-args", kNotOfTune | kNoKey, "ARGUMENTS", &Options::launcher_arguments, anything(),
        "Further arguments for mpirun or srun, quoted as in a shell.", "none"},
+      {"interface", kOfComm, "NAME|ADDRESS", &Options::interface, anything(),
+       "The network interface of this host (eth0), or its IPv4 address, that ranks of several "
+       "hosts use. Each rank may have its own.",
+       "that of the way to MASTER_ADDR"},
+      {"local-rank", kNotOfTune | kFlagOnly, "N", &Options::local_rank, between(0, kMostDevices),
+       "This process's rank on its host, as `python -m torch.distributed.launch` gives it to those "
+       "that it starts. LOCAL_RANK says the same.",
+       "LOCAL_RANK"},
   };
 }
 
@@ -386,11 +393,12 @@ const Definitions& option_table() {
     Definitions all;
     for (Definitions part :
          {in_group("What to compare", comparison_options()),
-          in_group("Training", training_options()),
-          in_group("Strategies and devices", strategy_options()),
-          in_group("Measuring", measuring_options()), in_group(kHostsGroup, launch_options()),
+          in_group("Training", training_options()), in_group("Measuring", measuring_options()),
           in_group("Files", file_options()), in_group("Other", other_options()),
-          in_group("Collectives (comm)", comm_options()),
+          in_group("Experts: strategies and devices", strategy_options()),
+          in_group("Experts: optimizer and learning rate", expert_training_options()),
+          in_group("Experts: emulation and faults", emulation_options()),
+          in_group(kHostsGroup, launch_options()), in_group("Collectives (comm)", comm_options()),
           in_group("Keys that only a configuration file has", file_only_keys())})
       std::ranges::move(part, std::back_inserter(all));
     return all;

@@ -169,10 +169,11 @@ struct OptionDefinition {
 };
 
 using Definitions = std::vector<OptionDefinition>;
-inline constexpr const char* kHostsGroup = "Hosts and launchers";  // what `help hosts` prints
-const Definitions& option_table();                                 // option_definitions.cpp
-// The part of them that says how a network is trained.
-Definitions training_options();  // training_options.cpp
+inline constexpr const char* kHostsGroup = "Experts: hosts and launchers";  // `help hosts`
+const Definitions& option_table();  // option_definitions.cpp
+// The parts of them that say how a network is trained (training_options.cpp).
+Definitions training_options();
+Definitions expert_training_options();
 // The rows with this heading.
 Definitions in_group(const std::string& group, Definitions rows);
 // The row with its hint, where its choices make it.

@@ -62,15 +62,20 @@ Definitions batch_and_length_options() {
   };
 }
 
-// The optimizer and its numbers, as PyTorch's classes have them.
 Definitions optimizer_options() {
-  const OnlyWith sgd = {"optimizer", {"sgd"}}, adam = {"optimizer", {"adam", "adamw"}};
   return {
       {"optimizer", kPerRun | kPlannedByFit, "", &Options::optimizer,
        one_of({ops::kOptimizerNames.begin(), ops::kOptimizerNames.end()}),
        "What updates parameters: on replicas, or on the servers of ps.", "", "/optimizer/name"},
       {"lr", kPerRun, "RATE", &Options::lr, positive(), "Learning rate.",
        "0.01 (adam, adamw: 0.001)", "/optimizer/lr"},
+  };
+}
+
+// The numbers of the optimizer, as PyTorch's classes have them.
+Definitions optimizer_numbers() {
+  const OnlyWith sgd = {"optimizer", {"sgd"}}, adam = {"optimizer", {"adam", "adamw"}};
+  return {
       {"momentum", kPerRun | kPlannedByFit, "M", &Options::momentum, kBelowOne, "sgd: momentum.",
        "", "/optimizer/momentum", sgd},
       {"nesterov", kPerRun, "", &Options::nesterov, anything(), "sgd: Nesterov's momentum.", "",
@@ -124,6 +129,11 @@ Definitions schedule_options() {
 Definitions training_options() {
   Definitions all = batch_and_length_options();
   std::ranges::move(optimizer_options(), std::back_inserter(all));
+  return all;
+}
+
+Definitions expert_training_options() {
+  Definitions all = optimizer_numbers();
   std::ranges::move(schedule_options(), std::back_inserter(all));
   return all;
 }

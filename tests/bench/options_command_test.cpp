@@ -69,7 +69,7 @@ TEST(Commands, HelpIsACommandWithTopics) {
   EXPECT_EQ(parse({"help", "data", "fetch"}).text, parse({"data", "fetch", "--help"}).text);
   EXPECT_EQ(parse({"help", "help"}).text, short_help());
   EXPECT_THAT(parse({"help", "hosts"}).text,
-              AllOf(StartsWith("\nHosts and launchers:\n"), HasSubstr("--hostfile"),
+              AllOf(StartsWith("\nExperts: hosts and launchers:\n"), HasSubstr("--hostfile"),
                     Not(HasSubstr("--batch-size"))));
   EXPECT_THAT(parse({"help", "config"}).text,
               AllOf(HasSubstr("Later wins"), HasSubstr("dataset.mean"), HasSubstr("runs: LIST")));

@@ -209,7 +209,7 @@ TEST(ShippedConfigurations, AnswerWhoSaysNothingOfWhatToCompare) {
   EXPECT_EQ(own.dataset, "auto") << "mnist is for the network of the configuration";
   EXPECT_EQ(own.dataset_mean, PerChannel{});
   EXPECT_EQ(options_with({"--model=lenet5", "--dataset=mnist"}, {}).dataset, "mnist");
-  EXPECT_EQ(options_with({"--gpus=2"}, {}).strategies, known_strategies());
+  EXPECT_EQ(options_with({"--devices=2"}, {}).strategies, known_strategies());
   EXPECT_THAT(options_with({"--strategy", "ddp"}, {}).gpus, ElementsAre(1));
   EXPECT_THAT(options_with({"--steps=20"}, {{"DDPBENCH_GPUS", "4"}}).gpus, ElementsAre(4));
   const Variables rank = {{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}};

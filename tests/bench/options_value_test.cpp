@@ -224,7 +224,8 @@ TEST(OptionValues, WhatOtherProgramsHaveIsRefusedWithWhatThereIs) {
 }
 
 TEST(OptionValues, NamesOfOtherProgramsSuggestTheOptionsHere) {
-  EXPECT_THAT(refusal({"--devices=2"}), HasSubstr("Did you mean '--gpus'?"));
+  EXPECT_EQ(options_of({"--devices=2"}).gpus, std::vector{2});
+  EXPECT_THAT(refusal({"--nproc-per-node=2"}), HasSubstr("Did you mean '--gpus'?"));
   EXPECT_THAT(refusal({"--learning-rate=2"}), HasSubstr("Did you mean '--lr'?"));
 }
 
