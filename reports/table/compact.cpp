@@ -240,18 +240,37 @@ TextTable compact_table(std::span<const RunRow> unmarked, std::vector<std::strin
   return table;
 }
 
+// Notes with marks share a line where they fit.
+std::string notes_text(const std::vector<std::string>& notes, std::size_t limit) {
+  constexpr std::string_view kBetween = "  ";
+  const auto is_marked = [](const std::string& note) {
+    return note.starts_with('(') || note.starts_with('[');
+  };
+  std::vector<std::string> lines;
+  for (const std::string& note : notes) {
+    const bool both = is_marked(note) && !lines.empty() && is_marked(lines.back());
+    if (both && lines.back().size() + kBetween.size() + note.size() <= limit)
+      lines.back().append(kBetween).append(note);
+    else
+      lines.push_back(note);
+  }
+  std::string text;
+  for (const std::string& line : lines)
+    text += line.size() > limit ? wrap(line, limit, 4) : line + "\n";
+  return text;
+}
+
 std::string compact_text(std::span<const RunRow> rows, int width) {
   if (rows.empty()) return "no runs\n";
   const auto limit = static_cast<std::size_t>(text_columns(width));
   std::vector<std::string> notes;
   std::string text = render_rows(compact_table(rows, notes), limit) + '\n';
-  notes.push_back(accuracy_meaning(rows));
   const std::string agree = agreement(rows);
-  notes.push_back(caption(rows) + (agree.empty() ? "" : ". " + agree));
-  notes.push_back(noise_words(rows, std::ranges::any_of(rows, has_spread)));
-  for (const std::string& note : notes)
-    if (!note.empty()) text += wrap(note, limit, 4);
-  return text;
+  const std::string noise = noise_words(rows, std::ranges::any_of(rows, has_spread));
+  notes.insert(notes.end(), {accuracy_meaning(rows), caption(rows),
+                             agree + (agree.empty() || noise.empty() ? "" : " ") + noise});
+  std::erase(notes, "");
+  return text + notes_text(notes, limit);
 }
 
 }  // namespace ddpbench::report

@@ -68,7 +68,7 @@ std::string noise_words(std::span<const RunRow> rows, bool shows_intervals) {
     if (row.run->repetition > 0 || !beyond_resuming(*row.report).empty()) return {};
   const std::string time = time_of(rows, kEnough);
   if (time.empty()) return {};
-  return fmt::format("One run each: --repetitions={} gives 95 % intervals{}.", kEnough, time);
+  return fmt::format("One run each: --repetitions={} gives intervals{}.", kEnough, time);
 }
 
 std::string time_of(std::span<const RunRow> rows, int repetitions) {

@@ -184,7 +184,7 @@ std::string unranked_words(const Rivals& rivals, const std::vector<const Standin
   return unranked.empty() ? "" : fmt::format(" {}: disturbed, not ranked.", joined_names(unranked));
 }
 
-// "How sure: 2 devices beat 1. ddp or dp on 2 devices: cannot tell; 2.5 % apart, ...".
+// "How sure: 2 devices beat 1. ddp or dp: cannot tell; 2.5 % apart, and noise is 5.6 % here (=).".
 std::string sure_words(const Rivals& rivals, const std::vector<const Standing*>& equals) {
   const Standing& best = *equals[0];
   std::string sure = "How sure:";
@@ -200,12 +200,14 @@ std::string sure_words(const Rivals& rivals, const std::vector<const Standing*>&
     sure += " beyond what noise explains.";
   }
   if (equals.size() == 1) return sure;
-  sure += fmt::format(" {}: cannot tell; {} apart", joined_names(equals),
+  std::string names = joined_names(equals);
+  const std::size_t end = names.find(" on ");
+  if (end == names.rfind(" on ")) names = names.substr(0, end);  // all are on as many devices
+  sure += fmt::format(" {}: cannot tell; {} apart", names,
                       in_percent(best.samples_per_s / equals.back()->samples_per_s - 1));
   if (rivals.yardstick.runs.empty())
     return sure + (best.runs.size() > 1 ? "." : " in one run each.");
-  return sure + fmt::format(", and equal work differs by {} here (=).",
-                            in_percent(rivals.yardstick.spread));
+  return sure + fmt::format(", and noise is {} here (=).", in_percent(rivals.yardstick.spread));
 }
 
 // "ddp or dp on 2 devices: 1.50 times the samples/s of one device (10632 and 10374 against 7081)."

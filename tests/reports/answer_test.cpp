@@ -59,9 +59,10 @@ TEST(Answer, SaysWhichHowSureAndWhyNot) {
   EXPECT_EQ(lines[0],
             "ddp or dp on 2 devices: 1.50 times the samples/s of one device (10632 and 10374 "
             "against 7081, global batch 128 instead of 64).");
-  EXPECT_EQ(lines[1],
-            "How sure: 2 devices beat 1. ddp or dp on 2 devices: cannot tell; 2.5 % apart, and "
-            "equal work differs by 5.6 % here (=).");
+  EXPECT_EQ(
+      lines[1],
+      "How sure: 2 devices beat 1. ddp or dp: cannot tell; 2.5 % apart, and noise is 5.6 % here "
+      "(=).");
   EXPECT_THAT(lines[2], StartsWith("Why not 2: "));
 }
 
@@ -97,7 +98,7 @@ TEST(Answer, RanksNothingOnOneRepetitionWithoutAYardstick) {
   const auto lines = lines_of({{"single", 1, 100}, {"ddp", 2, 190}, {"dp", 2, 60}});
   EXPECT_THAT(lines[0], StartsWith("ddp or dp on 2 devices: 1.90 times the samples/s of one"));
   EXPECT_EQ(lines[1],
-            "How sure: a single device may be as fast. ddp or dp on 2 devices: cannot tell; 217 % "
+            "How sure: a single device may be as fast. ddp or dp: cannot tell; 217 % "
             "apart in one run each.");
 }
 
@@ -122,14 +123,14 @@ TEST(Answer, TakesNoOtherSettingsForEqualWork) {
   report.runs[2].strategy_options["cuda_graph"] = "on";
   report.runs[0].strategy_options["cuda_graph"] = "off";
   report.runs[1].strategy_options["cuda_graph"] = "off";
-  EXPECT_THAT(answer_lines(all_runs(report))[1], HasSubstr("equal work differs by 0.8 %"));
+  EXPECT_THAT(answer_lines(all_runs(report))[1], HasSubstr("noise is 0.8 %"));
 }
 
 // A run with the usual number of loader workers does not name it.
 TEST(Answer, TakesNoOtherNumberOfLoaderWorkersForEqualWork) {
   Report report = report_with(kQuick);
   report.runs[2].strategy_options["loader_workers"] = "4";
-  EXPECT_THAT(answer_lines(all_runs(report))[1], HasSubstr("equal work differs by 0.8 %"));
+  EXPECT_THAT(answer_lines(all_runs(report))[1], HasSubstr("noise is 0.8 %"));
 }
 
 TEST(Answer, ComparesOnlyEqualWork) {
@@ -153,7 +154,7 @@ TEST(Answer, ComparesSettingsOnSeveralDevicesAlone) {
   const auto lines = lines_of({{"dp", 2, 5000}, {"ddp", 2, 5600}});
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_EQ(lines[0], "ddp or dp on 2 devices: 5600 and 5000 samples/s.");
-  EXPECT_EQ(lines[1], "How sure: ddp or dp on 2 devices: cannot tell; 12 % apart in one run each.");
+  EXPECT_EQ(lines[1], "How sure: ddp or dp: cannot tell; 12 % apart in one run each.");
 }
 
 TEST(Answer, SaysHowFarTheWinnerIsAheadOfTheNext) {

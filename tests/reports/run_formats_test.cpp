@@ -180,7 +180,7 @@ TEST(MarkdownText, IsATableWithReasonsBelow) {
       "\n"
       "- +n: n parameter servers beside the workers\n"
       "- \\*: oversubscribed, more compute threads than cores; no scaling is shown\n"
-      "- One run each: --repetitions=7 gives 95 % intervals (about 6 min).\n"
+      "- One run each: --repetitions=7 gives intervals (about 6 min).\n"
       "- (1) one device\n"
       "- (2) injected: slow:rank=1,phase=backward,percent=25\n"
       "- (3) failed: rank 2, step 5, signal: killed by SIGKILL\n"

@@ -46,7 +46,7 @@ dp        8        skipped (5)
 
 +n: n parameter servers beside the workers
 *: oversubscribed, more compute threads than cores; no scaling is shown
-One run each: --repetitions=7 gives 95 % intervals (about 6 min).
+One run each: --repetitions=7 gives intervals (about 6 min).
 (1) one device
 (2) no GPU was sampled
 (3) injected: slow:rank=1,phase=backward,percent=25
