@@ -54,7 +54,8 @@ With reports:                        Measure or plan:
   ddpbench --model=resnet18 --batch-size=16 --steps=20    one for your network
   ddpbench check new.json --baseline base.json     exit 6: something is slower
 
-More: ddpbench help options | hosts | config | exit-codes, COMMAND --help
+More: ddpbench help options | hosts | config | exit-codes, COMMAND --help,
+man ddpbench
 )";
 
 constexpr std::string_view kPrecedence =

@@ -222,7 +222,7 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   complete_report(report, options);
   // The table comes first: should writing the file fail, the user has seen the results.
   const int width = terminal_width();
-  say_table("\n" + summary_text(report, options, width) + "\n");
+  say_table("\n" + summary_text(report, options, width));
   std::fflush(stdout);
   file.save_last(report);
   // The report is already written when the trace cannot be.
