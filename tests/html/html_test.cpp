@@ -260,6 +260,20 @@ TEST(HtmlPageTest, BeginsWithTheAnswerAndBarsOfSpeedUp) {
   EXPECT_THAT(html_page(input), Not(HasSubstr("class=\"bars\"")));
 }
 
+TEST(HtmlPageTest, ShowsWhereTheStepOfTheFastestGoesBesideTheSpeedUps) {
+  HtmlInput input = test::rich_input();
+  for (int i = 0; i < 2; ++i) {
+    const std::string page = html_page(input);
+    const std::size_t first = page.find("<div class=\"first\">"), runs = page.find("id=\"runs\"");
+    const std::size_t step = page.find("small-svg-breakdown-0-title");
+    EXPECT_LT(first, page.find("<svg class=\"bars\""));
+    EXPECT_EQ(step == std::string::npos, i == 1);
+    EXPECT_TRUE(i == 1 || (first < step && step < runs));
+    // Of one device there is nothing to show.
+    std::erase_if(input.reports[0].runs, [](const auto& run) { return run.world_size > 1; });
+  }
+}
+
 TEST(HtmlPageTest, TitlesNameTheReports) {
   EXPECT_THAT(html_page(test::rich_input()),
               HasSubstr("<title>rich.json: simple_cnn on mnist (ddpbench)</title>"));
