@@ -73,14 +73,7 @@ class EncodingHook final : public CommHook {
 
   std::size_t sent_bytes(std::size_t b) const override { return places_[b].bytes; }
   void add_parts(std::vector<StatePart>& parts) const override {
-    for (int r = 0; r < world().size(); ++r) {
-      parts.push_back({.kind = StatePart::Kind::extra,
-                       .name = "comm_hook_error",
-                       .owner = r,
-                       .replica = r,
-                       .bytes = error_.bytes(),
-                       .memory = r == world().rank() ? error_.view() : BufferView{}});
-    }
+    add_own(parts, {.kind = StatePart::Kind::extra, .name = "comm_hook_error"}, error_);
   }
 
   void reset(Stream& stream) override {
@@ -133,6 +126,15 @@ std::optional<ops::Encoding> encoding_of(const std::string& hook) {
   const double kept = std::ceil(percent / 100 * static_cast<double>(largest.run()));
   largest.kept = static_cast<std::size_t>(kept);
   return largest;
+}
+
+void CommHook::add_own(std::vector<StatePart>& parts, StatePart part, const Buffer& buffer) const {
+  part.bytes = buffer.bytes();
+  for (part.owner = 0; part.owner < world().size(); ++part.owner) {
+    part.replica = part.owner;
+    part.memory = part.owner == world().rank() ? buffer.view() : BufferView{};
+    parts.push_back(part);
+  }
 }
 
 std::unique_ptr<CommHook> make_comm_hook(const StrategyConfig& config,

@@ -51,12 +51,14 @@ class CommHook {
   // What a rank gives of bucket b in start() and in follow().
   virtual std::size_t sent_bytes(std::size_t b) const = 0;
   virtual std::size_t followed_bytes(std::size_t /*b*/) const { return 0; }
-  // Lists what each rank did not send. That of PowerSGD is not listed: no checkpoint has it.
-  virtual void add_parts(std::vector<StatePart>& /*parts*/) const {}
+  // Lists what each rank did not send, and what else the next step begins with.
+  virtual void add_parts(std::vector<StatePart>& parts) const = 0;
   // Forgets what was not sent.
   virtual void reset(Stream& stream) = 0;
 
  protected:
+  // Lists `buffer`, of which each rank has one of its own.
+  void add_own(std::vector<StatePart>& parts, StatePart part, const Buffer& buffer) const;
   comm::Communicator& world() const { return *context_.world; }
   Device& device() const { return *context_.devices[0]; }
   ops::OpBackend& backend() const { return *context_.backends[0]; }

@@ -69,6 +69,7 @@ class LocalSgd final : public GradientExchange {
         if (r != world().rank()) part.memory = {};
         parts.push_back(std::move(part));
       }
+      if (r > 0) parts.push_back(scale_of(r));
     }
     if (!has_outer()) return;
     const std::size_t bytes = anchor_.bytes();
@@ -84,6 +85,13 @@ class LocalSgd final : public GradientExchange {
   }
 
  private:
+  StatePart scale_of(int r) const {
+    StatePart part{.kind = StatePart::Kind::scale, .name = "loss_scale", .owner = r, .replica = r};
+    if (config_.scales_loss) part.bytes = sizeof(ops::LossScale);
+    auto* const scale = reinterpret_cast<std::byte*>(replica_->loss_scale());
+    if (r == world().rank()) part.memory = {scale, part.bytes};
+    return part;
+  }
   BufferView weights() const { return replica_->graph().weights().view(); }
   bool has_outer() const { return config_.outer_lr != 1 || config_.outer_momentum != 0; }
   ops::OptimizerOptions outer() const {

@@ -104,6 +104,7 @@ class PushAndPull final : public GradientExchange {
     }
   }
   void command_servers(Transfer transfer) override {
+    if (transfer == Transfer::save) publish();
     command_all(transfer == Transfer::save ? ServerCommand::save : ServerCommand::load);
     write_commands(ServerCommand::push);
   }

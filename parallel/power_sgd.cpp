@@ -11,6 +11,8 @@
 //
 // A gradient of one dimension, or than which P and Q are no smaller, is averaged as it is, beside
 // the P of its bucket. Ranks on equal processors compute the same bits from the averages.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -100,6 +102,16 @@ class PowerSgd final : public CommHook {
   std::size_t sent_bytes(std::size_t b) const override { return left_ends_[b + 1] - left_ends_[b]; }
   std::size_t followed_bytes(std::size_t b) const override {
     return right_ends_[b + 1] - right_ends_[b];
+  }
+
+  // Approximations of another rank are of no use.
+  void add_parts(std::vector<StatePart>& parts) const override {
+    constexpr auto kNumbers = StatePart::Kind::numbers;
+    add_own(parts, {.kind = kNumbers, .name = fmt::format("powersgd_error_{}", width_)}, rest_);
+    parts.push_back({.kind = kNumbers,
+                     .name = fmt::format("powersgd_factor_{}", width_),
+                     .bytes = right_.bytes(),
+                     .memory = right_.view()});
   }
 
   void reset(Stream& stream) override {

@@ -73,7 +73,8 @@ void add_server_parts(std::vector<StatePart>& parts, const StrategyConfig& confi
   const StatePart where{.owner = config.replicas + server,
                         .is_on_server = true,
                         .offset = shard.offset_bytes,
-                        .bytes = shard.bytes};
+                        .bytes = shard.bytes,
+                        .updates_per_step = config.max_staleness > 0 ? config.replicas : 1};
   const std::size_t count = shard.bytes / sizeof(float);
   add_slots(parts, where, config.optimizer, state, count);
   add_counter(parts, where, config.optimizer, state, count);

@@ -19,10 +19,12 @@ namespace ddpbench {
 
 struct StatePart {
   enum class Kind : std::uint8_t {
-    slot,    // a range of a flat buffer: of the optimizer; equal on all ranks that have it
-    extra,   // likewise, and zero where a checkpoint has none of this replica
-    state,   // the running statistics of a replica that keeps its own
-    counter  // an ops::OptimizerStep
+    slot,     // a range of a flat buffer: of the optimizer; equal on all ranks that have it
+    extra,    // likewise, and zero where a checkpoint has none of this replica
+    numbers,  // fp32 of no parameter's shape; as reset where a checkpoint has none of this replica
+    state,    // the running statistics of a replica that keeps its own
+    scale,    // the ops::LossScale of a replica beside the first that has its own
+    counter   // an ops::OptimizerStep
   };
   Kind kind = Kind::slot;
   std::string name = {};      // of the flat buffer: "momentum_buffer"
@@ -31,6 +33,7 @@ struct StatePart {
   int replica = 0;            // of those that have such a buffer each: its index; else 0
   std::size_t offset = 0;     // in the flat buffer
   std::size_t bytes = 0;      // 0: there is none
+  int updates_per_step = 1;   // that a counter counts
   BufferView memory = {};     // on the ranks that have it
 
   // Parts of one flat buffer have equal keys.

@@ -23,12 +23,11 @@ namespace {
 
 using Kind = StatePart::Kind;
 
-constexpr const char* kOptimizer = "optimizer.";
-constexpr const char* kLossScale = "optimizer.loss_scale";
+constexpr const char *kOptimizer = "optimizer.", *kLossScale = "loss_scale";
 
 // As integers: the scale is a power of two. Updates that were skipped are no updates of Adam's.
-nn::NamedTensor tensor_of(const ops::LossScale& scale) {
-  return {.name = kLossScale,
+nn::NamedTensor tensor_of(const std::string& name, const ops::LossScale& scale) {
+  return {.name = name,
           .shape = {3},
           .values = {},
           .type = DataType::int64,
@@ -45,9 +44,14 @@ ops::LossScale loss_scale_of(const nn::NamedTensor& tensor) {
           .skipped = tensor.integers[2]};
 }
 
+std::string prefix_of(int replica) { return replica == 0 ? "" : fmt::format("rank{}.", replica); }
+// Of what belongs to no parameter.
+std::string name_of(const std::string& own, int replica) {
+  return prefix_of(replica) + kOptimizer + own;
+}
 std::string name_of(const StatePart& part, int replica, const std::string& tensor) {
-  return fmt::format("{}{}{}", replica == 0 ? "" : fmt::format("rank{}.", replica),
-                     part.kind == Kind::state ? "" : kOptimizer + part.name + ".", tensor);
+  return part.kind == Kind::state ? prefix_of(replica) + tensor
+                                  : name_of(part.name + "." + tensor, replica);
 }
 
 // Moves the parts of one strategy between ranks.
@@ -73,23 +77,30 @@ class StateMover {
     });
     set_state(own);
     if (!is_root()) return tensors;
-    if (const auto scale = replica_.read_loss_scale()) tensors.push_back(tensor_of(*scale));
+    if (const auto scale = replica_.read_loss_scale())
+      tensors.push_back(tensor_of(name_of(kLossScale, 0), *scale));
     return tensors;
   }
 
   void scatter(const std::vector<nn::NamedTensor>& tensors, std::int64_t steps) {
     for (const nn::NamedTensor& tensor : tensors) by_name_[tensor.name] = &tensor;
-    const auto saved = by_name_.find(kLossScale);
-    const ops::LossScale scale =
-        saved != by_name_.end() ? loss_scale_of(*saved->second) : ops::LossScale{};
+    ops::LossScale scale = saved_scale(0);
     for_each_buffer([&](std::span<const StatePart> parts) {
       const auto concerns = [&](const StatePart& part) {
         return part.memory.data != nullptr || (is_root() && part.is_on_server);
       };
       if (std::ranges::none_of(parts, concerns)) return;
-      if (parts[0].kind == Kind::state) return set_own_state(parts[0]);
+      const StatePart& first = parts[0];
+      if (first.kind == Kind::state) return set_own_state(first);
+      if (first.kind == Kind::scale) {
+        scale = saved_scale(first.replica);
+        return;
+      }
       const std::optional<BufferView> flat =
-          parts[0].kind == Kind::counter ? counter(steps - scale.skipped) : fill(parts[0]);
+          first.kind == Kind::numbers ? fill_numbers(first)
+          : first.kind == Kind::counter
+              ? counter((steps - saved_scale(first.replica).skipped) * first.updates_per_step)
+              : fill(first);
       if (flat) give(parts, *flat);
     });
     zeroed();
@@ -137,9 +148,8 @@ class StateMover {
   // Brings the parts of one buffer to rank 0, and returns the buffer there.
   BufferView bring(std::span<const StatePart> parts) {
     const StatePart& first = parts[0];
-    if (is_root() && first.owner == 0 && first.bytes == graph_.plan().flat_bytes) {
-      return first.memory;
-    }
+    const bool is_whole = first.kind == Kind::numbers || first.bytes == graph_.plan().flat_bytes;
+    if (is_root() && first.owner == 0 && is_whole) return first.memory;
     const bool is_state = first.kind == Kind::state;
     const BufferView to = !is_root() ? BufferView{} : is_state ? graph_.state().view() : scratch();
     for (const StatePart& part : parts) {
@@ -173,12 +183,52 @@ class StateMover {
 
   // Appends what was brought as tensors.
   void name(const StatePart& part, const BufferView& flat, std::vector<nn::NamedTensor>& tensors) {
+    if (part.kind == Kind::numbers) {
+      std::vector<float> values(part.bytes / sizeof(float));
+      copy_to_host(std::as_writable_bytes(std::span(values)), flat);
+      tensors.push_back({.name = name_of(part.name, part.replica),
+                         .shape = {static_cast<std::int64_t>(values.size())},
+                         .values = std::move(values)});
+      return;
+    }
+    if (part.kind == Kind::scale) {
+      ops::LossScale scale;
+      copy_to_host(std::as_writable_bytes(std::span(&scale, 1)), flat);
+      tensors.push_back(tensor_of(name_of(part.name, part.replica), scale));
+      return;
+    }
     std::vector<nn::NamedTensor> named =
         part.kind == Kind::state ? nn::export_state(graph_) : nn::export_gradients(graph_, flat);
     for (nn::NamedTensor& tensor : named) {
       tensor.name = name_of(part, part.replica, tensor.name);
       tensors.push_back(std::move(tensor));
     }
+  }
+
+  void copy_to_host(std::span<std::byte> to, const BufferView& from) {
+    device().copy(stream(), {to.data(), to.size()}, from.slice(0, to.size()));
+    stream().synchronize();
+  }
+
+  // That of a replica, or where that was not saved, of the first one.
+  ops::LossScale saved_scale(int replica) const {
+    for (const int from : {replica, 0}) {
+      const auto found = by_name_.find(name_of(kLossScale, from));
+      if (found != by_name_.end()) return loss_scale_of(*found->second);
+    }
+    return {};
+  }
+
+  // Nothing where numbers are to stay as they are.
+  std::optional<BufferView> fill_numbers(const StatePart& part) {
+    const auto found = by_name_.find(name_of(part.name, part.replica));
+    if (found == by_name_.end()) return std::nullopt;
+    const std::span<const std::byte> bytes = nn::bytes_of(*found->second);
+    if (bytes.size() != part.bytes) return std::nullopt;
+    const BufferView flat = scratch();
+    device().copy(stream(), flat.slice(0, part.bytes),
+                  {const_cast<std::byte*>(bytes.data()), bytes.size()});
+    return flat;
   }
 
   // The tensor of a replica, or where that was not saved, of the first one; null: there is none.

@@ -197,23 +197,13 @@ void check_checkpointing(const TrainingJob& job) {
   const RunOptions& options = job.options;
   if (options.checkpoint.empty() && options.resume_training.empty()) return;
   const StrategyConfig config = strategy_config(job);
-  const std::string why =
-      config.serves_one_by_one()
-          ? "servers that serve their workers one by one (--ps-mode=async, --backup-workers) are "
-            "between steps at no time"
-      : config.scales_loss && config.strategy == "localsgd"
-          ? "--precision=fp16: each replica of localsgd has a loss scale of its own"
-      : config.stages > 1 && config.replicas > 1 && job.network.has_state &&
-              !config.broadcast_buffers
-          ? "--broadcast-buffers=off: what replicas of a pipeline beside the first have for "
-            "themselves is not saved"
-      : config.comm_hook.starts_with("powersgd:")
-          ? fmt::format("--comm-hook={} starts from its last step, which no checkpoint has",
-                        config.comm_hook)
-          : "";
-  if (why.empty()) return;
-  throw ConfigError(fmt::format(
-      "{}: {}", options.checkpoint.empty() ? "--resume-training" : "--checkpoint", why));
+  if (config.stages == 1 || config.replicas == 1 || !job.network.has_state ||
+      config.broadcast_buffers)
+    return;
+  throw ConfigError(
+      fmt::format("{}: --broadcast-buffers=off: what replicas of a pipeline beside the first have "
+                  "for themselves is not saved",
+                  options.checkpoint.empty() ? "--resume-training" : "--checkpoint"));
 }
 
 }  // namespace ddpbench::bench

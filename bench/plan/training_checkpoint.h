@@ -42,8 +42,8 @@ TrainingCheckpoint read_training_checkpoint(const TrainingJob& job, const nn::Mo
 // the one that training goes on from.
 bool replaces_checkpoint(const RunOptions& options);
 
-// Throws ConfigError where --checkpoint or --resume-training is given and the run has no state
-// between steps that could be saved.
+// Throws ConfigError where --checkpoint or --resume-training is given and replicas keep what no
+// file has.
 void check_checkpointing(const TrainingJob& job);
 
 }  // namespace ddpbench::bench

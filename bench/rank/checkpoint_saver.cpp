@@ -41,9 +41,10 @@ report::CheckpointRow write(const std::string& path, const std::vector<nn::Named
 
 }  // namespace
 
-CheckpointSaver::CheckpointSaver(RankTrainer& trainer, std::function<void()> meet,
-                                 std::function<void()> wait)
+CheckpointSaver::CheckpointSaver(RankTrainer& trainer, std::function<void()> await,
+                                 std::function<void()> meet, std::function<void()> wait)
     : trainer_(trainer),
+      await_(std::move(await)),
       meet_(std::move(meet)),
       wait_(std::move(wait)),
       interval_(checkpoint_interval(trainer.job().options)),
@@ -79,6 +80,7 @@ double CheckpointSaver::finish() {
 
 double CheckpointSaver::save() {
   trainer_.recorder().finish_steps();  // on GPUs some are queued, which are no part of saving
+  await_();
   const double begin = trainer_.now_s();
   end_writing();
   std::vector<nn::NamedTensor> tensors = gather_state(trainer_.strategy(), trainer_.world());

@@ -47,7 +47,8 @@ RankSession::RankSession(const TrainingJob& job, const RankInputs& inputs,
       writer_(writer),
       trainer_(job, inputs, writer),
       saver_(
-          trainer_, [this] { wait_for_workers(fmt::format("saved/{}", saves_++)); },
+          trainer_, [this] { await_slower_workers(fmt::format("to_save/{}", saves_)); },
+          [this] { wait_for_workers(fmt::format("saved/{}", saves_++)); },
           [this] { wait_a_moment(); }) {
   result_.host = inputs_.host.empty() ? host_name() : inputs_.host;
   read_clock();
@@ -273,11 +274,11 @@ void RankSession::wait_for_workers(const std::string& when) {
   }
 }
 
-// Before its evaluation a worker of asynchronous servers waits for workers that may be many steps
-// behind. Each of these steps is progress.
-void RankSession::await_slower_workers(int epoch) {
-  const std::string key = fmt::format("trained/{}", epoch);
-  for (std::int64_t amount = 1; inputs_.store->add(key, amount) < job_.cell.world_size;
+// Before it evaluates or saves, a worker of asynchronous servers waits for workers that may be many
+// steps behind. Each of these steps is progress.
+void RankSession::await_slower_workers(const std::string& when) {
+  if (strategy_config(job_).max_staleness == 0) return;
+  for (std::int64_t amount = 1; inputs_.store->add(when, amount) < job_.cell.world_size;
        amount = 0) {
     trainer_.world()->check();
     wait_a_moment();
@@ -312,7 +313,7 @@ void RankSession::train_epoch(int epoch) {
     trainer_.strategy().publish();
     trainer_.strategy().replicas()[0]->stream().synchronize();
   }
-  if (strategy_config(job_).max_staleness > 0) await_slower_workers(epoch);
+  await_slower_workers(fmt::format("trained/{}", epoch));
   row.end_s = trainer_.now_s();
   if (trainer_.sampler() != nullptr) trainer_.sampler()->end();
   if (!job_.gpus.empty()) {  // steps that run ahead or are replayed do not look

@@ -24,9 +24,11 @@ namespace ddpbench::bench {
 // (checkpoint_saver.cpp).
 class CheckpointSaver {
  public:
-  // `trainer` outlives this. `meet` waits until all workers call it, and `wait` a moment, which
-  // others see as progress.
-  CheckpointSaver(RankTrainer& trainer, std::function<void()> meet, std::function<void()> wait);
+  // `trainer` outlives this. `await` and `meet` wait until all workers call them: before they save,
+  // when some may be steps behind, and after it. `wait` waits a moment, which others see as
+  // progress.
+  CheckpointSaver(RankTrainer& trainer, std::function<void()> await, std::function<void()> meet,
+                  std::function<void()> wait);
   // Waits for the file that is being written.
   ~CheckpointSaver() = default;
   CheckpointSaver(const CheckpointSaver&) = delete;
@@ -50,7 +52,7 @@ class CheckpointSaver {
   void end_writing();
 
   RankTrainer& trainer_;
-  std::function<void()> meet_, wait_;
+  std::function<void()> await_, meet_, wait_;
   std::int64_t interval_;  // 0: epochs
   TrainingPosition position_;
   std::int64_t of_cycle_ = 0;  // steps since the last cycle that began with training or an epoch
@@ -99,7 +101,7 @@ class RankSession {
   EpochSums sum_over_workers(const EpochResult& epoch);
   void wait_for_workers(const std::string& when);  // a word for each wait
   void count_saving(double held_s);
-  void await_slower_workers(int epoch);
+  void await_slower_workers(const std::string& when);
   void wait_a_moment();
   void read_clock();
   void publish();

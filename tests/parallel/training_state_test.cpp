@@ -109,6 +109,9 @@ const std::vector<ResumedCase> kResumedCases = {
     {"ddp_compressing",
      resumed_config("ddp", 3, plain_sgd(),
                     [](StrategyConfig& config) { config.comm_hook = "topk:5"; })},
+    {"ddp_approximating",
+     resumed_config("ddp", 3, plain_sgd(),
+                    [](StrategyConfig& config) { config.comm_hook = "powersgd:2"; })},
     {"ddp_scaled", resumed_config("ddp", 2, warm_adamw(),
                                   [](StrategyConfig& config) { config.scales_loss = true; })},
     {"ps",
@@ -120,6 +123,11 @@ const std::vector<ResumedCase> kResumedCases = {
                                    config.servers = 1;
                                    config.ps_update = PsUpdate::worker;
                                  })},
+    {"ps_async_one", resumed_config("ps", 1, warm_adamw(),
+                                    [](StrategyConfig& config) {
+                                      config.servers = 2;
+                                      config.max_staleness = 1;
+                                    })},
     {"zero1", resumed_config("zero1", 3, warm_adamw())},
     {"zero1_two", resumed_config("zero1", 2, plain_sgd())},
     {"zero2", resumed_config("zero2", 3, warm_adamw())},
@@ -139,6 +147,11 @@ const std::vector<ResumedCase> kResumedCases = {
                                        })},
     {"localsgd", resumed_config("localsgd", 2, plain_sgd(),
                                 [](StrategyConfig& config) { config.sync_every = 2; })},
+    {"localsgd_scaled", resumed_config("localsgd", 3, warm_adamw(),
+                                       [](StrategyConfig& config) {
+                                         config.sync_every = 2;
+                                         config.scales_loss = true;
+                                       })},
     {"localsgd_outer", resumed_config("localsgd", 3, warm_adamw(), [](StrategyConfig& config) {
        config.sync_every = 4;
        config.outer_lr = 0.7;
@@ -183,6 +196,25 @@ TEST(TrainingState, KeepTheLossScaleAndWhatItSkipped) {
                       run_saving(one, {kResumedSteps}, &saved).at(kResumedSteps));
 }
 
+// Each replica has its own.
+TEST(TrainingState, KeepTheLossScaleOfEachReplicaOfLocalSgd) {
+  const ResumedCase one{"localsgd",
+                        resumed_config("localsgd", 2, warm_adamw(), [](StrategyConfig& config) {
+                          config.scales_loss = true;
+                          config.sync_every = 2;
+                        })};
+  const auto whole = run_saving(one, {kSavedStep, kResumedSteps}, nullptr, 1);
+  const Tensors& saved = whole.at(kSavedStep);
+  const auto scale = [&](const std::string& name) {
+    return std::ranges::find(saved, name, &nn::NamedTensor::name)->integers;
+  };
+  using Scale = std::vector<std::int64_t>;
+  EXPECT_EQ(scale("optimizer.loss_scale"), (Scale{65536, 4, 0}));
+  EXPECT_EQ(scale("rank1.optimizer.loss_scale"), (Scale{32768, 2, 1}));
+  expect_same_tensors(whole.at(kResumedSteps),
+                      run_saving(one, {kResumedSteps}, &saved).at(kResumedSteps));
+}
+
 // Stages of a pipeline save theirs one after the other.
 Tensors in_order(Tensors tensors) {
   std::ranges::sort(tensors, {}, &nn::NamedTensor::name);
@@ -204,6 +236,26 @@ TEST(TrainingState, IsEqualBitForBitAfterAnotherStrategyLoadedIt) {
     const Tensors there = run_saving(one, {kSavedStep}).at(kSavedStep);
     expect_same_tensors(in_order(run_saving(single, {kSavedStep}, &there).at(kSavedStep)),
                         in_order(there));
+  }
+}
+
+// Whose push comes first is chance. So what was loaded is compared with what was saved, and the
+// rate is 0 from there on, by the updates that servers count.
+TEST(TrainingState, KeepServersThatServeOneByOne) {
+  for (int StrategyConfig::*const kind :
+       {&StrategyConfig::max_staleness, &StrategyConfig::backup_workers}) {
+    ResumedCase one{"ps", resumed_config("ps", 3, warm_adamw()), test::small_model};
+    one.config.servers = 2;
+    one.config.*kind = 1;
+    one.config.optimizer.schedule = {
+        .kind = ops::ScheduleKind::step, .step_size = kSavedStep, .gamma = 0};
+    const Tensors saved = run_saving(one, {kSavedStep}).at(kSavedStep);
+    const auto resumed = run_saving(one, {kSavedStep, kResumedSteps}, &saved);
+    expect_same_tensors(resumed.at(kSavedStep), saved);
+    for (std::size_t t = 0; t < saved.size(); ++t) {
+      const bool moves = saved[t].name.starts_with("optimizer.");
+      EXPECT_EQ(resumed.at(kResumedSteps)[t].values != saved[t].values, moves) << saved[t].name;
+    }
   }
 }
 
