@@ -120,9 +120,9 @@ class DatasetSource {
   // and returns that file, even when another has its name by then; else none. Throws as decode()
   // does, and leaves the older file then.
   virtual FileDescriptor open_decoded(const DecodeProgress&) { return {}; }
-  // Fills `out` (exactly info().decoded_bytes()); after open_decoded(), from its file. Throws
+  // Fills `out` (exactly info().decoded_bytes()), unless open_decoded() gives a file. Throws
   // ConfigError naming file, offset, expected and found; `out` must not be used then.
-  virtual void decode(std::span<std::byte> out) = 0;
+  virtual void decode(std::span<std::byte> /*out*/) {}
 };
 
 // One split of decoded memory, to be filled.

@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -87,8 +86,8 @@ void append_map(Image& image, const std::string& path, int classes) {
   image.pixels.insert(image.pixels.end(), map.pixels.begin(), map.pixels.end());
 }
 
-// decode() throws ConfigError that names the file for one that cannot be read, for a map of another
-// size than its image, and for labels in a map that are neither classes nor kVoidLabel.
+// open_decoded() throws ConfigError that names the file for one that cannot be read, for a map of
+// another size than its image, and for labels in a map that are neither classes nor kVoidLabel.
 class ImageSource final : public DatasetSource {
  public:
   // Images with maps are kept at their own size. `info` has no counts.
@@ -114,29 +113,13 @@ class ImageSource final : public DatasetSource {
   FileDescriptor open_decoded(const DecodeProgress& progress) override {
     const fs::path path = path_of_store();
     const std::uint64_t key = key_of_images();
-    decoded_ = open_if_whole(path, key);
-    if (!decoded_) {
-      std::error_code ignored;  // writing tells
-      fs::create_directories(path.parent_path(), ignored);
-      const auto wait = [&] { progress(0, 0, path.string()); };
-      NewFile file(path.string(), {.force = true, .while_waiting = wait});
-      decoded_ = open_if_whole(path, key);  // which another process has made meanwhile
-      if (!decoded_) decoded_ = write_store(file, path, key, progress);
-    }
-    FileDescriptor file(::fcntl(decoded_.get(), F_DUPFD_CLOEXEC, 0));
-    if (!file) throw_system_error<ConfigError>(fmt::format("cannot open {}", path.string()), errno);
-    return file;
-  }
-
-  void decode(std::span<std::byte> out) override {
-    for (std::size_t done = 0; done < out.size();) {
-      const ssize_t count =
-          ::pread(decoded_.get(), out.data() + done, out.size() - done, static_cast<off_t>(done));
-      if (count < 0 && errno == EINTR) continue;
-      const int code = count < 0 ? errno : EIO;  // EIO: it was cut short meanwhile
-      if (count <= 0) throw_system_error<ConfigError>("cannot read the decoded images", code);
-      done += static_cast<std::size_t>(count);
-    }
+    if (FileDescriptor whole = open_if_whole(path, key)) return whole;
+    std::error_code ignored;  // writing tells
+    fs::create_directories(path.parent_path(), ignored);
+    const auto wait = [&] { progress(0, 0, path.string()); };
+    NewFile file(path.string(), {.force = true, .while_waiting = wait});
+    FileDescriptor whole = open_if_whole(path, key);  // which another process has made meanwhile
+    return whole ? std::move(whole) : write_store(file, path, key, progress);
   }
 
  private:
@@ -230,7 +213,6 @@ class ImageSource final : public DatasetSource {
   bool has_maps_;
   std::vector<ImageItem> items_;  // to train, then to test
   std::string cache_;
-  FileDescriptor decoded_;
 };
 
 // The entries of a folder, or of all below it, that `wanted` takes, sorted by name.
