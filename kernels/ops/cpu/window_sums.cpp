@@ -97,27 +97,18 @@ std::vector<WeightedRange> bilinear_ranges(std::int64_t extent, std::int64_t out
   return ranges;
 }
 
-void sum_forward(SimdLevel level, const WindowGeometry& g, const float* x, float* y) {
-  std::fill_n(y, g.output_elements(), 0.0F);
+// Adds the pixels of each window, by their weights, to its output, or backward each output's
+// gradient to its window. Writes all of `to`.
+template <bool kBackward>
+void sum_windows(SimdLevel level, const WindowGeometry& g, const float* from, float* to) {
+  std::fill_n(to, kBackward ? g.input_elements() : g.output_elements(), 0.0F);
   run_simd(level, [=, &g]() DDPBENCH_SIMD_BODY {
     for_each_pixel(g, [=, inner = g.inner](std::int64_t at_x, std::int64_t at_y, float weight)
                           DDPBENCH_SIMD_BODY {
+                            const float* const pixel = from + (kBackward ? at_y : at_x);
+                            float* const sums = to + (kBackward ? at_x : at_y);
 #pragma GCC ivdep
-                            for (std::int64_t c = 0; c < inner; ++c)
-                              y[at_y + c] += x[at_x + c] * weight;
-                          });
-  });
-}
-
-// Writes all of dx.
-void sum_backward(SimdLevel level, const WindowGeometry& g, const float* dy, float* dx) {
-  std::fill_n(dx, g.input_elements(), 0.0F);
-  run_simd(level, [=, &g]() DDPBENCH_SIMD_BODY {
-    for_each_pixel(g, [=, inner = g.inner](std::int64_t at_x, std::int64_t at_y, float weight)
-                          DDPBENCH_SIMD_BODY {
-#pragma GCC ivdep
-                            for (std::int64_t c = 0; c < inner; ++c)
-                              dx[at_x + c] += dy[at_y + c] * weight;
+                            for (std::int64_t c = 0; c < inner; ++c) sums[c] += pixel[c] * weight;
                           });
   });
 }
@@ -161,36 +152,29 @@ class WindowSum : public Op {
   }
 
   void forward(Stream&, const ForwardArgs& args) override {
-    const auto* x = static_cast<const float*>(args.inputs[0]);
-    auto* y = static_cast<float*>(args.output);
-    for_each_plane([&](std::int64_t plane) {
-      sum_forward(team_.simd, geometry_, x + plane * geometry_.input_elements(),
-                  y + plane * geometry_.output_elements());
-    });
+    run<false>(args.inputs[0], args.output);
   }
 
   void backward(Stream&, const BackwardArgs& args) override {
-    if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
-    const auto* dy = static_cast<const float*>(args.grad_output);
-    auto* dx = static_cast<float*>(args.grad_inputs[0]);
-    for_each_plane([&](std::int64_t plane) {
-      sum_backward(team_.simd, geometry_, dy + plane * geometry_.output_elements(),
-                   dx + plane * geometry_.input_elements());
-    });
+    if (!args.grad_inputs.empty() && args.grad_inputs[0])
+      run<true>(args.grad_output, args.grad_inputs[0]);
   }
 
  private:
   // A plane is one sample's group of `inner` channels, the kernels' unit of work.
-  template <typename Body>
-  void for_each_plane(const Body& body) const {
-    const int threads =
-        planes_ * std::max(geometry_.input_elements(), geometry_.output_elements()) <
-                kMinParallelElements
-            ? 1
-            : team_.threads;
-    parallel_shares(threads, planes_, 1, [&](int, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t plane = begin; plane < end; ++plane) body(plane);
-    });
+  template <bool kBackward>
+  void run(const void* from, void* to) const {
+    const std::int64_t inputs = geometry_.input_elements(), outputs = geometry_.output_elements();
+    const std::int64_t read = kBackward ? outputs : inputs, written = kBackward ? inputs : outputs;
+    const bool is_small = planes_ * std::max(inputs, outputs) < kMinParallelElements;
+    parallel_shares(is_small ? 1 : team_.threads, planes_, 1,
+                    [&](int, std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t plane = begin; plane < end; ++plane) {
+                        sum_windows<kBackward>(team_.simd, geometry_,
+                                               static_cast<const float*>(from) + plane * read,
+                                               static_cast<float*>(to) + plane * written);
+                      }
+                    });
   }
 
   Team team_;
