@@ -7,17 +7,18 @@ import statistics
 import subprocess
 import sys
 
-from programs import (NETWORK_STEPS, PARAMETERS, ROOT, all_reduce_mpi, free_port, mpirun, read_run, run,
+from programs import (CROPS, NETWORK_STEPS, PARAMETERS, ROOT, all_reduce_mpi, free_port, mpirun, read_run, run,
                       seconds_of, two_singles)
 from step_parts import rest_and_convolutions
 
-# Networks of 224 x 224 images: the name of the row in --only, ours (configs/models) and torchvision's name, batch,
-# precision.
+# Networks of 224 x 224 images, or of CROPS: the name of the row in --only, ours (configs/models) and torchvision's
+# name, batch, precision.
 NETWORKS = {
     "resnet18": ("resnet18", 16, "fp32"),
     "resnet50": ("resnet50", 16, "fp32"),
     "vgg16": ("vgg16", 8, "fp32"),
     "resnet50-bf16": ("resnet50", 16, "bf16"),
+    "deeplab": ("deeplabv3_resnet101", 2, "fp32"),
 }
 # The engines' all-reduces, and a start, beside the libraries alone.
 ENGINE_ROWS = "gloo,gloo25,mpi,mpi25,mpistart,hosts"
@@ -66,11 +67,12 @@ def compare_with_torch(ours, torch, wanted, rounds):
 
 
 def compare_networks(ours, torch, wanted, rounds):
-    """The rows of NETWORKS that are `wanted`: the step, and for ResNet-50 in fp32 the peak memory."""
+    """The rows of NETWORKS that are `wanted`: the step, or the peak memory."""
     for row, (model, batch, precision) in NETWORKS.items():
-        peer = [f"--network={model}", f"--batch-size={batch}", f"--precision={precision}",
+        side = CROPS.get(model, 224)
+        peer = [f"--network={model}", f"--crop={side}", f"--batch-size={batch}", f"--precision={precision}",
                 f"--steps={NETWORK_STEPS['steps']}", f"--warmup-steps={NETWORK_STEPS['warmup_steps']}"]
-        what = f"{model} {precision}, 224 x 224, batch {batch}"
+        what = f"{model} {precision}, {side} x {side}, batch {batch}"
         if row in wanted:
             compare(f"training step of {what}",
                     lambda: ours.network(model, batch, precision)["step"]["time_s"]["median"],
