@@ -32,8 +32,8 @@ def parse():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default=rows.DEFAULT_ROWS,
                         help=f"rows, by default {rows.DEFAULT_ROWS}; further {rows.ENGINE_ROWS}; "
-                             f"{rows.OWN_ROWS}, {','.join(rows.NETWORKS)} and any of the last with -memory, "
-                             "which take minutes")
+                             f"{rows.OWN_ROWS}, resnet18-{{{','.join(rows.STRATEGIES)}}}, "
+                             f"{','.join(rows.NETWORKS)} and any of the last with -memory, which take minutes")
     parser.add_argument("--peer-tree", type=pathlib.Path, metavar="DIR",
                         help="a Debian tree to take PyTorch from")
     arguments = parser.parse_args()

@@ -9,6 +9,7 @@ Networks other than simple_cnn are torchvision's, also those of torchvision.mode
 asked for, is not installed.
 """
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -31,13 +32,18 @@ except ImportError as error:
 
 
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+STRATEGIES = ("ddp", "accumulation", "zero1", "hook-fp16", "localsgd")
+PASSES = 4
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--network", default="simple_cnn", help="or a name of torchvision.models")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="bf16 is autocast")
-    parser.add_argument("--ranks", type=int, default=1, help="processes of DistributedDataParallel")
+    parser.add_argument("--ranks", type=int, default=1, help="processes over Gloo")
+    parser.add_argument("--strategy", choices=STRATEGIES, default="ddp",
+                        help=f"of several ranks; accumulation of {PASSES} passes, which are a step; localsgd "
+                             f"averages every {PASSES} steps, and tells their mean")
     parser.add_argument("--batch-size", type=int, default=256, help="per rank")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--warmup-steps", type=int, default=10)
@@ -79,6 +85,25 @@ def loss_of(outputs, labels):
     return of_map[0] + 0.5 * of_map[1]
 
 
+def parallelize(arguments, model):
+    """What a rank calls, its optimizer, and what follows the update."""
+    name = arguments.strategy if arguments.ranks > 1 else ""
+    make, settings = torch.optim.SGD, {"lr": 0.01, "momentum": 0.9}
+    if name == "localsgd":
+        from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+        averager = PeriodicModelAverager(period=PASSES, warmup_steps=0)
+        return model, make(model.parameters(), **settings), lambda: averager.average_parameters(model.parameters())
+    if name:
+        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    if name == "hook-fp16":
+        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+        model.register_comm_hook(None, fp16_compress_hook)
+    if name == "zero1":
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+        return model, ZeroRedundancyOptimizer(model.parameters(), make, **settings), lambda: None
+    return model, make(model.parameters(), **settings), lambda: None
+
+
 def train(arguments, rank):
     """Returns when the first step began (time.time()) and the times of the timed steps of this rank."""
     torch.manual_seed(1)
@@ -87,9 +112,8 @@ def train(arguments, rank):
     layout = torch.contiguous_format if arguments.contiguous else torch.channels_last
     model, sample, classes, map_shape = network(arguments.network, arguments.crop)
     model = model.to(memory_format=layout).train()
-    if arguments.ranks > 1:
-        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    model, optimizer, after_update = parallelize(arguments, model)
+    passes = PASSES if arguments.strategy == "accumulation" else 1
     batches = 60 if arguments.network == "simple_cnn" else 2  # large images would fill the memory
     samples = batches * arguments.batch_size
     generator = torch.Generator().manual_seed(rank)
@@ -98,16 +122,22 @@ def train(arguments, rank):
     times = []
     first_step_at = time.time()
     for step in range(arguments.warmup_steps + arguments.steps):
-        first = step % batches * arguments.batch_size
         begin = time.perf_counter()
-        batch = images[first:first + arguments.batch_size].to(memory_format=layout)
-        optimizer.zero_grad(set_to_none=arguments.ranks == 1)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.precision == "bf16"):
-            loss = loss_of(model(batch), labels[first:first + arguments.batch_size])
-        loss.backward()
+        optimizer.zero_grad(set_to_none=not isinstance(model, nn.parallel.DistributedDataParallel))
+        for k in range(passes):
+            first = (step * passes + k) % batches * arguments.batch_size
+            batch = images[first:first + arguments.batch_size].to(memory_format=layout)
+            with model.no_sync() if k + 1 < passes else contextlib.nullcontext():
+                with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.precision == "bf16"):
+                    loss = loss_of(model(batch), labels[first:first + arguments.batch_size]) / passes
+                loss.backward()
         optimizer.step()
+        after_update()
         times.append(time.perf_counter() - begin)
-    return first_step_at, times[arguments.warmup_steps:]
+    times = times[arguments.warmup_steps:]
+    if arguments.strategy == "localsgd":
+        times = [statistics.mean(times[first:first + PASSES]) for first in range(0, len(times), PASSES)]
+    return first_step_at, times
 
 
 def end_with_parent(parent):

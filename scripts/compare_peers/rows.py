@@ -20,12 +20,22 @@ NETWORKS = {
     "resnet50-bf16": ("resnet50", 16, "bf16"),
     "deeplab": ("deeplabv3_resnet101", 2, "fp32"),
 }
+# Strategies on ResNet-18, 2 devices with batch 8 each, both sides over Gloo: the name in --only (resnet18-NAME) and of
+# the peer, what PyTorch has for it, our options.
+STRATEGIES = {
+    "ddp": ("DDP", ["--strategy=ddp"]),
+    "accumulation": ("4 passes below no_sync", ["--strategy=ddp", "--accumulation-steps=4"]),
+    "zero1": ("ZeroRedundancyOptimizer", ["--strategy=zero1"]),
+    "hook-fp16": ("fp16_compress_hook", ["--strategy=ddp", "--comm-hook=fp16"]),
+    "localsgd": ("PeriodicModelAverager, 4 steps", ["--strategy=localsgd", "--sync-every=4"]),
+}
 # The engines' all-reduces, and a start, beside the libraries alone.
 ENGINE_ROWS = "gloo,gloo25,mpi,mpi25,mpistart,hosts"
 # Parts of ddpbench beside each other.
 OWN_ROWS = "resnet18-overhead,resnet50-rest"
 DEFAULT_ROWS = "step,ddp,overhead,allreduce2,allreduce4,startup,memory"
 ALL_ROWS = [*DEFAULT_ROWS.split(","), *ENGINE_ROWS.split(","), *OWN_ROWS.split(","), *NETWORKS,
+            *(f"resnet18-{name}" for name in STRATEGIES),
             *(f"{name}-memory" for name in NETWORKS)]
 UNAVAILABLE = 3  # the exit status of ddpbench where the machine lacks something
 
@@ -64,6 +74,7 @@ def compare_with_torch(ours, torch, wanted, rounds):
                 lambda: torch.best("start_s", "--ranks=2", "--batch-size=64", "--steps=1", "--warmup-steps=0"),
                 rounds)
     compare_networks(ours, torch, wanted, rounds)
+    compare_strategies(ours, torch, wanted, rounds)
 
 
 def compare_networks(ours, torch, wanted, rounds):
@@ -82,6 +93,20 @@ def compare_networks(ours, torch, wanted, rounds):
                     lambda: ours.network(model, batch, precision)["devices"][0]["memory"]
                     ["process_peak_rss_bytes"],
                     lambda: torch.best("process_peak_rss_bytes", *peer), 1, 1e-6, "MB")
+
+
+def compare_strategies(ours, torch, wanted, rounds):
+    """The rows of STRATEGIES that are `wanted`. Those of local SGD are whole cycles."""
+    for name, (theirs, options) in STRATEGIES.items():
+        if f"resnet18-{name}" not in wanted:
+            continue
+        steps = {"steps": 8, "warmup_steps": 4} if name == "localsgd" else NETWORK_STEPS
+        compare(f"step of {name}, resnet18, 2 devices of batch 8 over gloo ({theirs})",
+                lambda: ours.step("--gpus=2", "--batch-size=8", "--backend=gloo", "--precision=fp32",
+                                  ours.model("resnet18"), *options, **steps),
+                lambda: torch.best("median_s", "--network=resnet18", "--ranks=2", "--batch-size=8",
+                                   f"--strategy={name}", f"--steps={steps['steps']}",
+                                   f"--warmup-steps={steps['warmup_steps']}"), rounds)
 
 
 def compare_overheads(ours, wanted, rounds):

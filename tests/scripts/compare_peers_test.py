@@ -4,7 +4,9 @@
 """Tests how scripts/compare_peers.py finds and runs PyTorch, with stand-ins for it, and what it reads
 from reports and traces."""
 
+import contextlib
 import importlib.util
+import io
 import os
 import pathlib
 import re
@@ -177,6 +179,23 @@ class StepPartsTest(unittest.TestCase):
     def test_a_trace_without_convolutions_is_refused(self):
         with self.assertRaisesRegex(RuntimeError, "no convolution"):
             self.parts.rest_and_convolutions({"traceEvents": [traced("step", "step", 0, 9)]})
+
+
+class StrategiesTest(unittest.TestCase):
+    def test_both_sides_take_the_same_steps_of_the_same_strategy(self):
+        load()
+        rows = importlib.import_module("rows")
+        ours, torch = unittest.mock.Mock(), unittest.mock.Mock()
+        ours.step.return_value = torch.best.return_value = 1.0
+        with contextlib.redirect_stdout(io.StringIO()) as table:
+            rows.compare_strategies(ours, torch, ["resnet18-hook-fp16", "resnet18-localsgd"], 1)
+        for call, peer, option, steps in zip(ours.step.call_args_list, torch.best.call_args_list,
+                                             ("--comm-hook=fp16", "--sync-every=4"), (4, 8)):
+            self.assertIn(option, call.args)
+            self.assertEqual(call.kwargs["steps"], steps)
+            self.assertIn(f"--steps={steps}", peer.args)
+        self.assertIn("--strategy=hook-fp16", torch.best.call_args_list[0].args)
+        self.assertIn("(PeriodicModelAverager, 4 steps) | 1000.00 ms | 1000.00 ms | 1.000 |", table.getvalue())
 
 
 class HostStartTest(unittest.TestCase):
