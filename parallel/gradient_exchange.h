@@ -125,6 +125,9 @@ class GradientExchange {
   const std::vector<Bucket>& buckets() const { return bucketer_->buckets(); }
   // The pass of the step, of those that exchange, and what was started in it.
   std::size_t pass() const { return pass_; }
+  const Event& ready_event(std::size_t b) const {
+    return *ready_events_[pass_ * buckets().size() + b];
+  }
   const comm::Work& started(std::size_t b) const { return started_[pass_ * buckets().size() + b]; }
   bool is_missing(std::size_t b) const {
     return static_cast<int>(b) == config_.faults.missing_bucket;

@@ -53,8 +53,16 @@ class PushAndPull final : public GradientExchange {
   // New parameters go straight into the weights, averaged gradients straight into the gradients.
   void finish(bool stale) override {
     Stream& stream = replica_->stream();
+    // A server is told once the one before has its shard: else two that wait for pushes of two
+    // workers in different orders would wait for each other.
+    for (std::size_t s = 0; announces_ready() && s < servers(); ++s) {
+      if (s > 0) started(s - 1).synchronize();
+      ready_stream_->wait(ready_event(s));
+      ready_stream_->synchronize();
+      commands_sent_[s] = tell(s, {});
+    }
     wait_for_started(Phase::push);
-    for (const comm::Work& command : commands_sent_) command.wait(stream);
+    for (const comm::Work& command : commands_sent_) wait_for(command);
     const ScopedPhase phase(context_.observer, Phase::pull, stream);
     const nn::Graph& graph = replica_->graph();
     receive_shards(stale ? stale_sink_ : on_server() ? graph.weights() : graph.gradients(), true);
@@ -115,14 +123,23 @@ class PushAndPull final : public GradientExchange {
   bool on_server() const { return config_.ps_update == PsUpdate::server; }
   std::size_t servers() const { return static_cast<std::size_t>(config_.servers); }
   int rank_of(std::size_t server) const { return config_.replicas + static_cast<int>(server); }
+  // A server on a GPU that waited for one worker's gradient could answer no other meanwhile: where
+  // it serves them one by one, it hears of gradients that are there.
+  bool announces_ready() const {
+    return context_.control != nullptr && config_.serves_one_by_one() != nullptr;
+  }
 
   std::vector<Bucket> open() override {
     const nn::Graph& graph = replica_->graph();
     allocate(replica_->device(), planned_buffers(graph.plan().flat_bytes));
     // Registration is collective: the servers register as many buffers, in the same order.
-    const std::array<const Buffer*, kRegisteredBuffers> shared = {&commands_, &graph.gradients(),
+    const std::array<const Buffer*, kRegisteredBuffers> shared = {&graph.gradients(),
                                                                   &graph.weights(), &stale_sink_};
     for (const Buffer* buffer : shared) registered_.add(world(), *buffer);
+    if (context_.control != nullptr) {
+      commands_ = replica_->device().allocate_staging(command_bytes());
+      ready_stream_ = replica_->device().make_stream();
+    }
     commands_sent_.resize(servers());
     pulls_.resize(servers());
     return plan_shards(graph.plan().flat_bytes, config_.servers, &graph.plan());
@@ -131,15 +148,28 @@ class PushAndPull final : public GradientExchange {
   std::vector<PlannedBuffer> planned_buffers(std::size_t flat_bytes) {
     const bool stale = config_.faults.stale_replica == world().rank();
     return {{&commands_, MemoryCategory::communication,
-             (config_.backup_workers > 0 ? 2 : 1) * servers() * sizeof(ServerCommand),
-             Sharing::mappable},
+             context_.control != nullptr ? 0 : command_bytes()},
             {&stale_sink_, MemoryCategory::communication, stale ? flat_bytes : sizeof(float),
              Sharing::mappable}};
   }
 
+  std::size_t command_bytes() const {
+    return (config_.backup_workers > 0 ? 2 : 1) * servers() * sizeof(ServerCommand);
+  }
+
   comm::Work start(std::size_t s, const comm::CallOptions& options) override {
-    commands_sent_[s] = world().send(command_of(s), rank_of(s), options);
+    if (!announces_ready()) commands_sent_[s] = tell(s, options);
     return world().send(elements_of(replica_->graph().gradients(), s), rank_of(s), options);
+  }
+
+  // Host memory is in order with no stream.
+  comm::Work tell(std::size_t s, const comm::CallOptions& options) {
+    const bool by_host = context_.control != nullptr;
+    return context_.commands().send(command_of(s), rank_of(s),
+                                    by_host ? comm::CallOptions{} : options);
+  }
+  void wait_for(const comm::Work& command) {
+    context_.control != nullptr ? command.synchronize() : command.wait(replica_->stream());
   }
 
   // Writes `command` into the buffers that commands are sent from.
@@ -156,7 +186,7 @@ class PushAndPull final : public GradientExchange {
   // Sends every server the same command and waits until all have taken it.
   void command_all(ServerCommand command) {
     write_commands(command);
-    for (std::size_t s = 0; s < servers(); ++s) send(command_of(s), rank_of(s));
+    for (std::size_t s = 0; s < servers(); ++s) wait_for(tell(s, after_stream()));
     replica_->stream().synchronize();
   }
 
@@ -171,13 +201,14 @@ class PushAndPull final : public GradientExchange {
   void send_parameters() {
     if (!on_server() || world().rank() != 0) return;
     for (std::size_t s = 0; s < servers(); ++s) {
-      send(elements_of(replica_->graph().weights(), s), rank_of(s));
+      world()
+          .send(elements_of(replica_->graph().weights(), s), rank_of(s), after_stream())
+          .wait(replica_->stream());
     }
   }
 
-  void send(const comm::Elements& elements, int to) {
-    Stream& stream = replica_->stream();
-    world().send(elements, to, {.after = &stream, .start = comm::Start::deferred}).wait(stream);
+  comm::CallOptions after_stream() const {
+    return {.after = &replica_->stream(), .start = comm::Start::deferred};
   }
 
   // Each server sends its shard of `flat`.
@@ -197,9 +228,10 @@ class PushAndPull final : public GradientExchange {
   // The first step that any of the servers still takes gradients of.
   void receive_next_step() {
     Stream& stream = replica_->stream();
-    const comm::CallOptions options{.after = &stream, .start = comm::Start::deferred};
+    const bool by_host = context_.control != nullptr;
     for (std::size_t s = 0; s < servers(); ++s) {
-      world().recv(command_of(servers() + s), rank_of(s), options).wait(stream);
+      wait_for(context_.commands().recv(command_of(servers() + s), rank_of(s),
+                                        by_host ? comm::CallOptions{} : after_stream()));
     }
     std::vector<std::int64_t> next(servers());
     const std::size_t bytes = next.size() * sizeof(ServerCommand);
@@ -217,9 +249,12 @@ class PushAndPull final : public GradientExchange {
     return flat_elements(flat.view().slice(range.offset_bytes, range.bytes));
   }
 
-  Buffer commands_;                        // one ServerCommand a server, then each one's next step
-  std::int64_t step_ = 0, next_step_ = 0;  // with backup_workers
-  Buffer stale_sink_;                      // where a planted stale worker pulls to
+  // One ServerCommand a server, then each one's next step: of the device, or with `control` of the
+  // host.
+  Buffer commands_;
+  std::unique_ptr<Stream> ready_stream_;           // with `control`: to wait for gradients
+  std::int64_t step_ = 0, next_step_ = 0;          // with backup_workers
+  Buffer stale_sink_;                              // where a planted stale worker pulls to
   std::vector<comm::Work> commands_sent_, pulls_;  // [server]
   Registrations registered_;
 };

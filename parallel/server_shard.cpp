@@ -97,25 +97,22 @@ ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& co
                  config.replicas > kWorkersOfAFullServer * config.servers;
   stream_ = device.make_stream();
   make_buffers();
-  const std::array<const Buffer*, kRegisteredBuffers> shared = {&commands_, &pushed_, &gradient_,
-                                                                &weights_};
+  const std::array<const Buffer*, kRegisteredBuffers> shared = {&pushed_, &gradient_, &weights_};
   for (const Buffer* buffer : shared) registered_.add(*context.world, *buffer);
   for (std::size_t w = 0; w < workers; ++w) {
     pushed_views_.push_back(static_cast<const float*>(shard_of(pushed_, w).data));
   }
   works_.reserve(workers);
-  received_commands_.resize(workers);
+  commands_.resize(config.backup_workers > 0 ? 2 * workers : workers);
 }
 
 void ServerShard::make_buffers() {
   constexpr Sharing kShared = Sharing::mappable;
   const auto workers = static_cast<std::size_t>(config_.replicas);
   const bool updates = config_.ps_update == PsUpdate::server;
-  const std::size_t commands = config_.backup_workers > 0 ? 2 * workers : workers;
   // A registered buffer needs an address, even where it holds nothing.
   const auto some = [](std::size_t bytes) { return std::max<std::size_t>(bytes, kAlignment); };
   const std::vector<PlannedBuffer> planned = {
-      {&commands_, MemoryCategory::communication, some(commands * sizeof(ServerCommand)), kShared},
       {&pushed_, MemoryCategory::communication, some(workers * slot_bytes_), kShared},
       {&gradient_, MemoryCategory::gradients, some(slot_bytes_), kShared},
       {&weights_, MemoryCategory::weights, some(updates ? slot_bytes_ : 0), kShared},
@@ -136,7 +133,7 @@ comm::Elements ServerShard::shard_of(const Buffer& buffer, std::size_t slot) con
 
 void ServerShard::serve() {
   for (;;) {
-    switch (config_.serves_one_by_one() ? serve_pushes() : receive_command()) {
+    switch (next_command()) {
       case ServerCommand::push:
         handle_push();
         break;
@@ -163,33 +160,9 @@ void ServerShard::serve() {
         transfer(Transfer::load);
         break;
       case ServerCommand::goodbye:
-        return;
+        return stream_->synchronize();
     }
   }
-}
-
-ServerCommand ServerShard::receive_command() {
-  works_.clear();
-  context_.world->group_start();
-  for (int w = 0; w < config_.replicas; ++w) {
-    works_.push_back(context_.world->recv(
-        {commands_.data() + static_cast<std::size_t>(w) * sizeof(ServerCommand), 1,
-         DataType::int64},
-        w, {.start = kServerStart}));
-  }
-  context_.world->group_end();
-  for (const comm::Work& work : works_) work.wait(*stream_);
-  // Commands steer the host, so they are copied to it from any kind of device memory.
-  const std::size_t bytes = received_commands_.size() * sizeof(ServerCommand);
-  context_.devices[0]->copy(*stream_,
-                            {reinterpret_cast<std::byte*>(received_commands_.data()), bytes},
-                            commands_.view().slice(0, bytes));
-  stream_->synchronize();
-  context_.world->check();  // an abort, too, ends the wait: nothing was received
-  for (const ServerCommand command : received_commands_) {
-    ensure(command == received_commands_[0], "server {}: workers sent different commands", index_);
-  }
-  return received_commands_[0];
 }
 
 void ServerShard::handle_push() {
@@ -220,30 +193,37 @@ void ServerShard::update(const float* gradient) {
   ++served_.updates;
 }
 
-// Serves each worker's pushes, as they come, until all workers have sent one other command. The
-// device is of the CPU: the host reads commands where they arrive.
-ServerCommand ServerShard::serve_pushes() {
-  const auto* const commands = reinterpret_cast<const std::int64_t*>(commands_.data());
+// Waits until all workers have sent one command, for as long as they evaluate or save: others
+// notice who stands still. Where they are served one by one, it serves their pushes meanwhile.
+ServerCommand ServerShard::next_command() {
+  const bool on_gpu = context_.devices[0]->kind() == DeviceKind::cuda;
   clients_.assign(pushed_views_.size(), {.known = served_.updates});
   for (std::size_t w = 0; w < clients_.size(); ++w) await(w, false);
-  const auto speaks = [](const Client& one) { return one.is_awaited && one.incoming.is_done(); };
+  // A GPU's stream waits for a gradient that was announced.
+  const auto speaks = [on_gpu](const Client& one) {
+    return one.is_awaited && ((on_gpu && one.is_pushing) || one.incoming.is_done());
+  };
   std::optional<ScopedPhase> receiving;
   for (std::size_t ready = 0; ready < clients_.size();) {
     if (!receiving && std::ranges::any_of(clients_, &Client::is_pushing)) {
       receiving.emplace(context_.observer, Phase::push, *stream_);
     }
-    context_.world->wait_until([&] { return std::ranges::any_of(clients_, speaks); });
+    context_.commands().wait_until([&] { return std::ranges::any_of(clients_, speaks); });
     for (std::size_t w = 0; w < clients_.size(); ++w) {
       Client& client = clients_[w];
       if (!speaks(client)) continue;
       client.is_awaited = false;
-      client.incoming.wait(*stream_);
-      const std::int64_t step = commands[w] >> kStepBit;
+      const std::int64_t step = commands_[w] >> kStepBit;
+      const ServerCommand command{commands_[w] - (step << kStepBit)};
       if (std::exchange(client.is_pushing, false)) {
+        client.incoming.wait(*stream_);
         receiving.reset();
         client.wants_reply = true;
         config_.backup_workers > 0 ? take_push_of(step, w) : take_push(w);
-      } else if (ServerCommand{commands[w] - (step << kStepBit)} == ServerCommand::push) {
+        continue;
+      }
+      client.incoming.synchronize();
+      if (command == ServerCommand::push && config_.serves_one_by_one() != nullptr) {
         await(w, true);
       } else {
         ++ready;
@@ -251,19 +231,19 @@ ServerCommand ServerShard::serve_pushes() {
     }
   }
   for (std::size_t w = 1; w < clients_.size(); ++w) {
-    ensure(commands[w] == commands[0], "server {}: workers sent different commands", index_);
+    ensure(commands_[w] == commands_[0], "server {}: workers sent different commands", index_);
   }
-  return static_cast<ServerCommand>(commands[0]);
+  return ServerCommand{commands_[0]};
 }
 
 // The gradient that follows a command comes into the place of the last reply, which was taken.
 void ServerShard::await(std::size_t worker, bool gradient) {
   Client& client = clients_[worker];
   if (gradient) client.reply.wait(*stream_);
-  const comm::Elements command = {commands_.data() + worker * sizeof(ServerCommand), 1,
-                                  DataType::int64};
-  client.incoming = context_.world->recv(gradient ? shard_of(pushed_, worker) : command,
-                                         static_cast<int>(worker), {.start = kServerStart});
+  comm::Communicator& from = gradient ? *context_.world : context_.commands();
+  client.incoming = from.recv(
+      gradient ? shard_of(pushed_, worker) : comm::Elements{&commands_[worker], 1, DataType::int64},
+      static_cast<int>(worker), {.start = kServerStart});
   client.is_pushing = gradient;
   client.is_awaited = true;
 }
@@ -308,11 +288,11 @@ void ServerShard::reply(std::size_t worker) {
   client.reply = context_.world->send(copy, static_cast<int>(worker),
                                       {.after = stream_.get(), .start = kServerStart});
   if (config_.backup_workers > 0) {
-    client.next_step.wait(*stream_);
-    auto* const next = reinterpret_cast<std::int64_t*>(commands_.data()) + clients_.size() + worker;
-    *next = served_.updates;
-    client.next_step = context_.world->send({next, 1, DataType::int64}, static_cast<int>(worker),
-                                            {.start = kServerStart});
+    client.next_step.synchronize();
+    std::int64_t& next = commands_[clients_.size() + worker];
+    next = served_.updates;
+    client.next_step = context_.commands().send({&next, 1, DataType::int64},
+                                                static_cast<int>(worker), {.start = kServerStart});
   }
   client.known = served_.updates;
   client.wants_reply = false;

@@ -33,7 +33,7 @@ enum class ServerCommand : std::int64_t {
 inline constexpr int kStepBit = 8;
 
 // Registration is collective: workers and servers register this many buffers each, in turn.
-inline constexpr std::size_t kRegisteredBuffers = 4;
+inline constexpr std::size_t kRegisteredBuffers = 3;
 
 // Cuts the flat buffer into `servers` shards of nearly equal size, at 64-byte boundaries. Some are
 // empty when there are more servers than 64-byte units. `plan` gives Bucket::end_parameter; it is
@@ -68,8 +68,7 @@ class ServerShard {
   };
 
   void make_buffers();  // after context.admit has allowed it
-  ServerCommand receive_command();
-  ServerCommand serve_pushes();
+  ServerCommand next_command();
   void await(std::size_t worker, bool gradient);
   void take_push(std::size_t worker);
   void take_push_of(std::int64_t step, std::size_t worker);
@@ -91,15 +90,15 @@ class ServerShard {
   std::size_t count_ = 0;       // elements of the shard
   std::size_t slot_bytes_ = 0;  // bytes of one worker's part of pushed_
   std::unique_ptr<Stream> stream_;
-  Buffer commands_;                   // one a worker; with backups, then the next step of each
+  // In host memory: one a worker; with backups, then the next step of each.
+  std::vector<std::int64_t> commands_;
   Buffer pushed_;                     // one gradient shard a worker
   Buffer gradient_;                   // their mean
   Buffer weights_, optimizer_state_;  // update on the server only
   std::vector<comm::Work> works_;
   std::vector<Client> clients_;  // [worker]
   ServedPushes served_;
-  std::vector<const float*> pushed_views_;        // [worker], into pushed_
-  std::vector<ServerCommand> received_commands_;  // [worker], in one round
+  std::vector<const float*> pushed_views_;  // [worker], into pushed_
   Registrations registered_;
 };
 

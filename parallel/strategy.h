@@ -140,10 +140,14 @@ struct ServedPushes {
 // What one rank gives its strategy. All of it outlives the strategy.
 struct StrategyContext {
   const nn::ModelSpec* model = nullptr;
-  std::vector<Device*> devices;            // of plan.replicas; a server has one
-  std::vector<ops::OpBackend*> backends;   // one a device
-  comm::Communicator* world = nullptr;     // all ranks; null when there is one
-  bool world_spans_hosts = false;          // it is of an engine that can
+  std::vector<Device*> devices;           // of plan.replicas; a server has one
+  std::vector<ops::OpBackend*> backends;  // one a device
+  comm::Communicator* world = nullptr;    // all ranks; null when there is one
+  bool world_spans_hosts = false;         // it is of an engine that can
+  // ps with servers on GPUs: all ranks once more, in host memory, for what steers servers. So these
+  // need no help of a device to hear any worker. Null: `world` carries that, too.
+  comm::Communicator* control = nullptr;
+  comm::Communicator& commands() const { return control != nullptr ? *control : *world; }
   std::vector<comm::Communicator*> local;  // dp: one a replica, for its threads; else empty
   // For sync_batch_norm: one for each replica of this rank. They connect all replicas and carry
   // nothing else. Empty where statistics are not synchronized.

@@ -269,7 +269,10 @@ void ServerTrace::begin(Phase phase, Stream& stream) {
     ++start_;
     return;
   }
-  if (phase == Phase::push && round_ <= rounds_ && ++round_ > rounds_) publish();
+  if (phase == Phase::push && round_ <= rounds_ && ++round_ > rounds_) {
+    stream.synchronize();
+    publish();
+  }
   if (!is_kept()) return;
   open_ = marks_.begin(launch::TraceRecord::Kind::phase, static_cast<std::size_t>(phase), stream);
   marks_[open_].step = (round_ - 1) / of_step_;

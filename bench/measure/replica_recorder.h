@@ -186,7 +186,6 @@ class ServerTrace final : public PhaseObserver {
   ServerTrace(Device& device, launch::RankWriter& writer, std::uint32_t steps, std::uint32_t rounds)
       : writer_(writer), of_step_(rounds), rounds_(steps * rounds), marks_(device) {}
 
-  // Between two rounds the server waits for its stream.
   void begin(Phase phase, Stream& stream) override;
   void end(Phase phase, Stream& stream) override;
   void bucket(const BucketTimes&) override {}

@@ -69,11 +69,6 @@ std::int64_t per_device_batch(const RunCell& cell) {
 std::string resolve_backend(const TrainingJob& job) {
   const StrategyConfig config = strategy_config(job);
   const auto ranks = plan_strategy(config).ranks;
-  if (config.serves_one_by_one() && job.options.device == "cuda" && !job.has_cpu_servers()) {
-    throw ConfigError(
-        fmt::format("{}: servers on GPUs cannot wait for any worker; use --server-device=cpu",
-                    config.serves_one_by_one()));
-  }
   if (ranks.size() == 1 && ranks[0].replicas.size() == 1) return "none";
   if (job.has_cpu_servers()) {
     const std::string host = choose_backend("auto", "cpu", true);

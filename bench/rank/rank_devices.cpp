@@ -110,7 +110,7 @@ std::vector<comm::Communicator*> RankDevices::communicators() const {
   if (world) all.push_back(world.get());
   for (const auto& one : local) all.push_back(one.get());
   for (const auto& one : statistics) all.push_back(one.get());
-  for (const auto* one : {&alike, &returns}) {
+  for (const auto* one : {&alike, &returns, &control}) {
     if (*one) all.push_back(one->get());
   }
   return all;
@@ -149,6 +149,20 @@ static void connect_stages(const TrainingJob& job, int number, Device& device, c
   rank.returns = make_world(job, *store, number, job.cell.world_size, device, world);
 }
 
+// StrategyContext::control, over the hosts that the world spans.
+static std::unique_ptr<comm::Communicator> make_control(const TrainingJob& job, int number,
+                                                        int ranks, Device& device,
+                                                        comm::Store& store, WorldOptions world) {
+  if (job.cell.servers == 0 || job.device != "cuda" || job.has_cpu_servers()) return nullptr;
+  constexpr DeviceKind kHost = DeviceKind::cpu;
+  const CommBackend& own = comm_backend(job.backend);
+  const CommBackend& row = own.devices == kHost    ? own
+                           : world.address.empty() ? automatic_backend(kHost, false)
+                                                   : backend_between_hosts(kHost);
+  world.name = "control";
+  return row.make(store, number, ranks, device, completed(world, row));
+}
+
 RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
                               const std::vector<int>& devices, comm::Store* store,
                               WorldOptions world) {
@@ -168,7 +182,10 @@ RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
   world.link = comm::parse_link(job.options.emulate_link);
   world.blocks = job.cell.devices_per_process > 1 || job.synchronises_batch_norm();
   connect_devices(rank, [&] {
-    if (ranks > 1) rank.world = make_world(job, *store, number, ranks, *rank.devices[0], world);
+    if (ranks > 1) {
+      rank.world = make_world(job, *store, number, ranks, *rank.devices[0], world);
+      rank.control = make_control(job, number, ranks, *rank.devices[0], *store, world);
+    }
     // Servers of ps take no part.
     const int trainers = job.cell.world_size;
     const bool synchronises = job.synchronises_batch_norm() && !job.is_reference() && trainers > 1;

@@ -31,8 +31,8 @@ struct RankDevices {
   std::vector<std::unique_ptr<comm::Communicator>> local;  // one per device if there are several
   // For --sync-batch-norm: one per device that trains, over all that do; else empty.
   std::vector<std::unique_ptr<comm::Communicator>> statistics;
-  // pipeline: StrategyContext's of these names; else null.
-  std::unique_ptr<comm::Communicator> alike, returns;
+  // pipeline, ps: StrategyContext's of these names; else null.
+  std::unique_ptr<comm::Communicator> alike, returns, control;
 
   std::vector<comm::Communicator*> communicators() const;
 };

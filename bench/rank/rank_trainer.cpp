@@ -168,6 +168,7 @@ void RankTrainer::make_strategy() {
   context.world = devices_.world.get();
   context.alike = devices_.alike.get();
   context.returns = devices_.returns.get();
+  context.control = devices_.control.get();
   context.world_spans_hosts = context.world != nullptr && comm_backend(job_.backend).spans_hosts;
   for (std::size_t i = 1; i < devices_.devices.size(); ++i) {
     context.further_observers.push_back(&recorder_->replica(i));

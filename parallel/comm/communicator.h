@@ -163,8 +163,8 @@ class Communicator {
   // Makes the call. For backends, whose work it is: the functions above check their arguments.
   virtual Work issue(const Operation& operation, const CallOptions& options) = 0;
 
-  // Waits, while this rank's messages move, until `done`: so a rank hears of the first of many.
-  // REQUIRES: a communicator of CPU devices. Throws CommError.
+  // Waits without a deadline, while this rank's messages move, until `done`: so a rank hears of the
+  // first of many. REQUIRES: a communicator of CPU devices. Throws CommError.
   virtual void wait_until(PredicateRef done);
 
   // Calls between the two may be issued together and progress concurrently (ncclGroupStart/End).

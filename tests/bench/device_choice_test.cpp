@@ -284,28 +284,6 @@ TEST(ServerDevice, IsOversubscribedByItsOwnThreadsOrBySharedGpus) {
   EXPECT_TRUE(job_of("ps", 3, 2, options).oversubscribed);
 }
 
-// A server reads commands where they arrive, and those of a GPU arrive in its memory.
-TEST(ServerDevice, IsTheCpuWhereServersServeWorkersOneByOne) {
-  for (Options options : {Options{}, cpu_servers()}) {
-    const bool on_cpu = options.server_device == "cpu";
-    const auto refusal = [&] {
-      try {
-        job_of("ps", 2, 2, options);
-      } catch (const ConfigError& error) {
-        return std::string(error.what());
-      }
-      return std::string();
-    };
-    const std::string why = ": servers on GPUs cannot wait for any worker; use --server-device=cpu";
-    options.ps_modes = {"async"};
-    EXPECT_EQ(refusal(), on_cpu ? "" : "--ps-mode=async" + why);
-    options.ps_modes = {"sync"};
-    EXPECT_EQ(refusal(), "");
-    options.backup_workers = {1};
-    EXPECT_EQ(refusal(), on_cpu ? "" : "--backup-workers" + why);
-  }
-}
-
 TEST(ServerDevice, OnTheCpuIsBeyondNccl) {
   Options options = cpu_servers();
   options.backend = "nccl";

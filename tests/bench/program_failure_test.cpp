@@ -264,7 +264,8 @@ TEST(AsynchronousServers, EndTheRunWhenARankIsKilled) {
     Program program;
     program.write("lenet.json", kFailingConfig);
     const auto result = program.run(
-        small_run("ps", {"--ps-mode=async", "--steps=100000", "--timeout=20", "--verify-steps=0"}),
+        small_run("ps", {"--ps-mode=async", "--epochs=100", "--steps=100000", "--timeout=20",
+                         "--verify-steps=0"}),
         [&](int) {
           EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 4; }));
           ::usleep(2'000'000);  // well past set-up, into the epoch

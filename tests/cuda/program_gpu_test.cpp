@@ -73,6 +73,38 @@ INSTANTIATE_TEST_SUITE_P(
       return fmt::format("{}_{}_{}_{}", world.strategy, world.gpus, world.backend, world.precision);
     });
 
+// Each of its workers and servers is a process that shares the GPU.
+class ServersOnGpus : public CudaProgram, public testing::WithParamInterface<const char*> {
+ protected:
+  json serve(std::vector<std::string> options) {
+    options.insert(options.end(), {"--precision=fp32", "--oversubscribe", "--gpus=3", "--steps=8",
+                                   std::string("--backend=") + GetParam()});
+    json run = CudaProgram::run("ps", options);
+    EXPECT_EQ(run.at("backend"), GetParam());
+    EXPECT_EQ(run.at("devices").back().at("device").get<std::string>().substr(0, 5), "cuda:");
+    EXPECT_EQ(run.at("verification").at("status"), "not_applicable");
+    EXPECT_LT(run.at("verification").at("divergence"), 3);
+    return run;
+  }
+};
+
+TEST_P(ServersOnGpus, ApplyPushesAsTheyCome) {
+  const json run =
+      serve({"--servers=2", "--ps-mode=async", "--max-staleness=3", "--inject=slow:rank=1,ms=10"});
+  EXPECT_EQ(run.at("pushes").at("updates"), 3 * 8);
+  EXPECT_GT(run.at("pushes").at("staleness_max"), 0);
+  EXPECT_LE(run.at("pushes").at("staleness_max"), (3 - 1) * (2 * 3 + 1));
+}
+
+TEST_P(ServersOnGpus, DropWhatALateWorkerPushes) {
+  const json run = serve({"--backup-workers=1", "--inject=slow:rank=1,ms=30"});
+  EXPECT_EQ(run.at("pushes").at("updates"), 8);
+  EXPECT_GT(run.at("pushes").at("dropped"), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, ServersOnGpus, testing::Values("nccl", "shm"),
+                         [](const auto& tested) { return tested.param; });
+
 // Each unit is cast where it arrives, before its forward and before its backward.
 TEST_F(CudaProgram, GathersUnitsOfWeightsThatAreComputedInSixteenBits) {
   for (const char* const precision : {"bf16", "fp16"}) {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <exception>
 #include <functional>
@@ -119,9 +120,10 @@ class Worker {
 
 // Runs one server, and `drive` with the workers, whose weights begin with 10.
 ServedPushes serve(const StrategyConfig& config,
-                   const std::function<void(std::vector<Worker>&)>& drive) {
+                   const std::function<void(std::vector<Worker>&)>& drive, double timeout_s = 20) {
   const auto workers = static_cast<std::size_t>(config.replicas);
-  auto worlds = comm::make_thread_shm(config.replicas + 1, {.timeout_s = 20, .thread_cores = {}});
+  auto worlds =
+      comm::make_thread_shm(config.replicas + 1, {.timeout_s = timeout_s, .thread_cores = {}});
   ServedPushes served;
   std::exception_ptr failure;
   std::thread server([&] {
@@ -284,6 +286,18 @@ TEST(AsynchronousServer, WaitsForAllWorkersBeforeItSendsTheWeights) {
     workers[1].command(ServerCommand::weights);
     for (Worker& worker : workers) EXPECT_EQ(worker.receive(), 7);
   });
+}
+
+// Others notice who stands still.
+TEST(Server, WaitsForWorkersThatEvaluateForLongerThanItsDeadline) {
+  serve(
+      served(1, 0),
+      [](std::vector<Worker>& workers) {
+        EXPECT_EQ(workers[0].step(2), 8);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+        EXPECT_EQ(workers[0].step(2), 6);
+      },
+      /*timeout_s=*/1);
 }
 
 TEST(BackupWorkers, AreThoseWhosePushesComeLast) {

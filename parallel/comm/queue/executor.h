@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
@@ -78,7 +79,8 @@ class Executor final : public std::enable_shared_from_this<Executor> {
   void complete(QueuedWork& work, Deadline deadline);
   // As Communicator::wait_until.
   void wait_until(PredicateRef done) {
-    execute_until(done, queue_.issued(), nullptr, deadline_after(timeout_s()));
+    const Deadline never = deadline_after(std::numeric_limits<double>::infinity());
+    execute_until(done, queue_.issued(), nullptr, never);
   }
   // The deadline, in seconds, of waits that have none of their own.
   double timeout_s() const noexcept { return options_.timeout_s; }
