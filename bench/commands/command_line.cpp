@@ -134,7 +134,13 @@ int fetch_data(const ParsedCommand& command) {
 // The place of this process, where a launcher started it beside others.
 std::optional<launch::RankEnvironment> place_in_world(const Options& options,
                                                       const launch::GetVariable& get) {
-  auto environment = launch::read_rank_environment(get, options.local_rank);
+  auto environment = launch::read_rank_environment(get);
+  if (!environment && options.local_rank) {
+    throw ConfigError(
+        fmt::format("--local-rank={}: a launcher gives it to the ranks that it starts, but RANK is "
+                    "not set; leave it out, or set RANK to join a world",
+                    *options.local_rank));
+  }
   if (environment) refuse_launchers(options, kIsRank);
   return environment && environment->world_size > 1 ? environment : std::nullopt;
 }

@@ -265,9 +265,8 @@ Definitions launch_options() {
        "hosts use. Each rank may have its own.",
        "that of the way to MASTER_ADDR"},
       {"local-rank", kNotOfTune | kFlagOnly, "N", &Options::local_rank, between(0, kMostDevices),
-       "This process's rank on its host, as `python -m torch.distributed.launch` gives it to those "
-       "that it starts. LOCAL_RANK says the same.",
-       "LOCAL_RANK"},
+       "What `python -m torch.distributed.launch` adds for those that it starts. Not used.",
+       "none"},
   };
 }
 

@@ -113,9 +113,8 @@ std::vector<std::string> option_variables() {
 
 const std::vector<std::string>& reserved_variables() {
   static const std::vector<std::string> names = {
-      "DDPBENCH_JOB_SECRET", "DDPBENCH_LAUNCHER",         "DDPBENCH_SUPERVISOR",
-      "DDPBENCH_RUN_FD",     "DDPBENCH_CHANNEL_FD",       "DDPBENCH_DATASET_FD",
-      "DDPBENCH_PRESET",     "DDPBENCH_SUPERVISOR_SECRET"};
+      "DDPBENCH_JOB_SECRET", "DDPBENCH_LAUNCHER", "DDPBENCH_SUPERVISOR",
+      "DDPBENCH_RUN_FD",     "DDPBENCH_PRESET",   "DDPBENCH_SUPERVISOR_SECRET"};
   return names;
 }
 

@@ -26,7 +26,6 @@ constexpr const char* kOpenMpiRank = "OMPI_COMM_WORLD_RANK";
 struct LauncherVariables {
   const char* launcher;
   std::vector<const char*> rank;
-  std::vector<const char*> local_rank;
   std::vector<const char*> world_size;
   std::vector<const char*> local_size;  // how many of the ranks are on this host; may be absent
   std::vector<const char*> job_id;
@@ -82,7 +81,6 @@ LauncherVariables mpi_variables(const Reader& reader) {
   if (reader.has(kOpenMpiRank)) {
     return {"mpirun",
             {kOpenMpiRank},
-            {"OMPI_COMM_WORLD_LOCAL_RANK"},
             {"OMPI_COMM_WORLD_SIZE"},
             {"OMPI_COMM_WORLD_LOCAL_SIZE"},
             {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}};
@@ -90,7 +88,6 @@ LauncherVariables mpi_variables(const Reader& reader) {
   // MPICH and Intel MPI (Hydra), also as `srun --mpi=pmi2` sets them.
   return {"mpirun",
           {"PMI_RANK"},
-          {"MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID"},
           {"PMI_SIZE"},
           {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
           {"PMI_JOBID", "PMI_KVS", "PALS_APID", "SLURM_JOB_ID"}};
@@ -101,23 +98,15 @@ const std::vector<LauncherVariables>& other_launchers() {
   static const std::vector<LauncherVariables> rows = {
       {"mpirun",
        {"MV2_COMM_WORLD_RANK"},
-       {"MV2_COMM_WORLD_LOCAL_RANK"},
        {"MV2_COMM_WORLD_SIZE"},
        {"MV2_COMM_WORLD_LOCAL_SIZE"},
        {"SLURM_JOB_ID"}},
       {"jsrun",
        {"JSM_NAMESPACE_RANK"},
-       {"JSM_NAMESPACE_LOCAL_RANK"},
        {"JSM_NAMESPACE_SIZE"},
        {"JSM_NAMESPACE_LOCAL_SIZE"},
        {"LSB_JOBID"}},
-      {"flux",
-       {"FLUX_TASK_RANK"},
-       {"FLUX_TASK_LOCAL_ID"},
-       {"FLUX_JOB_SIZE"},
-       {},
-       {"FLUX_JOB_ID"},
-       {"FLUX_JOB_NNODES"}},
+      {"flux", {"FLUX_TASK_RANK"}, {"FLUX_JOB_SIZE"}, {}, {"FLUX_JOB_ID"}, {"FLUX_JOB_NNODES"}},
   };
   return rows;
 }
@@ -135,7 +124,7 @@ void refuse_lone_marks(const Reader& reader) {
     if (reader.has(name)) {
       throw ConfigError(fmt::format(
           "{}={} is of a launcher that does not say how many ranks there are; set RANK, "
-          "LOCAL_RANK, WORLD_SIZE and MASTER_ADDR for each rank, or unset {}",
+          "WORLD_SIZE and MASTER_ADDR for each rank, or unset {}",
           name, *reader.text(name), name));
     }
   }
@@ -151,7 +140,6 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
                              : elastic ? "torchrun"
                                        : "environment",
                              {"RANK"},
-                             {"LOCAL_RANK"},
                              {"WORLD_SIZE"},
                              {"LOCAL_WORLD_SIZE"},
                              {"TORCHELASTIC_RUN_ID"}};
@@ -168,7 +156,6 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
       reader.first({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) != "1") {
     return LauncherVariables{"srun",
                              {"SLURM_PROCID"},
-                             {"SLURM_LOCALID"},
                              {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
                              {},
                              {"SLURM_JOB_ID"},
@@ -180,53 +167,14 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
   return std::nullopt;
 }
 
-// Whether all ranks are on this host, as far as the variables tell.
-bool on_one_host(const Reader& reader, const LauncherVariables& names) {
-  const auto master = reader.text("MASTER_ADDR").value_or("");
-  const auto local_size = reader.first(names.local_size);
-  if (reader.first(names.world_size) == "1") return true;
-  return master == "localhost" || master.starts_with("127.") || reader.first(names.nodes) == "1" ||
-         (local_size && local_size == reader.first(names.world_size));
-}
-
-// The rank within its host: from the variables, or from --local-rank, or from both alike.
-int read_local_rank(const Reader& reader, const LauncherVariables& names,
-                    std::optional<std::int64_t> given) {
-  const auto variable =
-      std::ranges::find_if(names.local_rank, [&](const char* name) { return reader.has(name); });
-  if (!given && variable == names.local_rank.end()) {
-    if (on_one_host(reader, names)) return reader.number(names.rank, names.launcher);
-    throw ConfigError(fmt::format(
-        "{0}={1} makes this process a rank, and {2} is missing: its number on this host, from 0; "
-        "set it, or unset {0} and {3}",
-        names.rank.front(), *reader.first(names.rank), names.local_rank.front(),
-        *std::ranges::find_if(names.world_size, [&](const char* n) { return reader.has(n); })));
-  }
-  if (!given) return reader.number(names.local_rank, names.launcher);
-  if (variable == names.local_rank.end()) return static_cast<int>(*given);
-  const int set = reader.number(names.local_rank, names.launcher);
-  if (set != *given) {
-    throw ConfigError(fmt::format("--local-rank={} but {}={}; give one of them, or both alike",
-                                  *given, *variable, set));
-  }
-  return set;
-}
-
-void read_place(const Reader& reader, const LauncherVariables& names,
-                std::optional<std::int64_t> local_rank, RankEnvironment& result) {
+void read_place(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
   result.launcher = names.launcher;
   result.world_size = reader.number(names.world_size, names.launcher);
   result.rank = reader.number(names.rank, names.launcher);
-  result.local_rank = read_local_rank(reader, names, local_rank);
+  if (result.launcher == "ddpbench") result.local_rank = reader.number({"LOCAL_RANK"}, "ddpbench");
   if (result.rank >= result.world_size) {
     throw ConfigError(fmt::format("{}={} is not below {}={}", names.rank.front(), result.rank,
                                   names.world_size.front(), result.world_size));
-  }
-  if (result.local_rank > result.rank) {
-    const bool set = reader.first(names.local_rank).has_value();
-    throw ConfigError(fmt::format("{}={} is above {}={}",
-                                  set ? names.local_rank.front() : "--local-rank",
-                                  result.local_rank, names.rank.front(), result.rank));
   }
 }
 
@@ -330,19 +278,12 @@ std::optional<std::string> environment_variable(const char* name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-std::optional<RankEnvironment> read_rank_environment(const GetVariable& get,
-                                                     std::optional<std::int64_t> local_rank) {
+std::optional<RankEnvironment> read_rank_environment(const GetVariable& get) {
   const Reader reader(get);
   const auto names = find_launcher(reader);
-  if (!names && local_rank) {
-    throw ConfigError(
-        fmt::format("--local-rank={}: a launcher gives it to the ranks that it starts, but RANK is "
-                    "not set; leave it out, or set RANK to join a world",
-                    *local_rank));
-  }
   if (!names) return std::nullopt;
   RankEnvironment result;
-  read_place(reader, *names, local_rank, result);
+  read_place(reader, *names, result);
   read_master(reader, *names, result);
   read_job(reader, *names, result);
   read_first_host(reader, *names, result);

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The variables by which a launcher tells a process its place in the world. Our own supervisor and
-// torchrun set RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; mpirun OMPI_COMM_WORLD_*
-// or PMI_*; srun SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS; MVAPICH2, jsrun and Flux have names
-// of their own. Only launch/ reads them.
+// torchrun set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; mpirun OMPI_COMM_WORLD_* or PMI_*;
+// srun SLURM_PROCID and SLURM_NTASKS; MVAPICH2, jsrun and Flux have names of their own. Only
+// launch/ reads them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ std::optional<std::string> environment_variable(const char* name);
 
 struct RankEnvironment {
   int rank = 0;
-  int local_rank = 0;
+  int local_rank = 0;  // LOCAL_RANK of our own ranks; of others it is not read
   int world_size = 1;
   std::string master_address = "127.0.0.1";
   // MASTER_ADDR is set, or Slurm's list of hosts names rank 0's.
@@ -53,10 +53,7 @@ using GetVariable = std::function<const char*(const char*)>;
 
 // nullopt when no launcher started this process. Throws ConfigError for incomplete or contradictory
 // variables (RANK without WORLD_SIZE, rank not below the world size, not a number), naming them.
-// `local_rank`: --local-rank, by which `python -m torch.distributed.launch` tells it. It counts
-// where the variables lack it, and must not contradict them.
-std::optional<RankEnvironment> read_rank_environment(
-    const GetVariable& get, std::optional<std::int64_t> local_rank = std::nullopt);
+std::optional<RankEnvironment> read_rank_environment(const GetVariable& get);
 
 // Whether Open MPI's mpirun started this process, which gives its ranks terminals as their output.
 bool has_terminal_of_mpirun();

@@ -32,7 +32,7 @@ TEST(EnvironmentCapture, RecordsVariablesThatChangeWhatIsMeasuredAndNoOthers) {
                                                  {"DDPBENCH_BATCH_SIZE", "8"},
                                                  {"DDPBENCH_PRESET", "cpu-release"},
                                                  {"DDPBENCH_JOB_SECRET", "s"},
-                                                 {"DDPBENCH_CHANNEL_FD", "3"},
+                                                 {"DDPBENCH_RUN_FD", "3"},
                                                  {"OMPI_MCA_btl_tcp_eager_limit", "2097152"},
                                                  {"OMPI_MCA_orte_hnp_uri", "of this job"},
                                                  {"AWS_SECRET_ACCESS_KEY", "s"},

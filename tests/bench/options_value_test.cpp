@@ -298,8 +298,6 @@ TEST(OptionValues, VariablesOfTheJobAndOfOthersAreLeftAlone) {
   const World world{{{"DDPBENCH_JOB_SECRET", "x"},
                      {"DDPBENCH_LAUNCHER", "x"},
                      {"DDPBENCH_RUN_FD", "3"},
-                     {"DDPBENCH_CHANNEL_FD", "4"},
-                     {"DDPBENCH_DATASET_FD", "5"},
                      {"DDPBENCH_PRESET", "cpu-release"},
                      {"DDPBENCHMARK", "x"},
                      {"PATH", "/bin"}}};

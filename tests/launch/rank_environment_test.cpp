@@ -25,15 +25,13 @@ GetVariable getter(const Variables& variables) {
   };
 }
 
-std::optional<RankEnvironment> read(const Variables& variables,
-                                    std::optional<std::int64_t> local_rank = std::nullopt) {
-  return read_rank_environment(getter(variables), local_rank);
+std::optional<RankEnvironment> read(const Variables& variables) {
+  return read_rank_environment(getter(variables));
 }
 
-std::string error_of(const Variables& variables,
-                     std::optional<std::int64_t> local_rank = std::nullopt) {
+std::string error_of(const Variables& variables) {
   try {
-    read(variables, local_rank);
+    read(variables);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -152,13 +150,11 @@ TEST(RankEnvironment, ReadsWhatOtherLaunchersSet) {
     ASSERT_TRUE(place) << launcher;
     EXPECT_EQ(place->launcher, launcher);
     EXPECT_EQ(place->rank, 3);
-    EXPECT_EQ(place->local_rank, 1);
     EXPECT_EQ(place->world_size, 4);
   }
   EXPECT_FALSE(read({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "1"}, {"PMI_RANK", "0"}}));
   EXPECT_FALSE(
       read({{"JSM_NAMESPACE_RANK", "0"}, {"JSM_NAMESPACE_SIZE", "1"}, {"PMIX_RANK", "0"}}));
-  EXPECT_EQ(read({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "node7"}})->local_rank, 0);
 }
 
 TEST(RankEnvironment, RefusesMarksOfLaunchersThatDoNotTellTheWorld) {
@@ -168,19 +164,14 @@ TEST(RankEnvironment, RefusesMarksOfLaunchersThatDoNotTellTheWorld) {
   EXPECT_FALSE(read({{"PMIX_RANK", "0"}, {"SLURM_PROCID", "0"}}));
 }
 
-TEST(RankEnvironment, TakesTheLocalRankFromAnArgumentWhereTheVariablesLackIt) {
-  const Variables lacking = without(own(), "LOCAL_RANK");
-  EXPECT_EQ(read(lacking, 1)->local_rank, 1);
-  EXPECT_EQ(read(own(), 1)->local_rank, 1);
-  EXPECT_EQ(read(lacking)->local_rank, 1);                            // MASTER_ADDR is this host
-  EXPECT_EQ(read(without(torchrun(), "LOCAL_RANK"))->local_rank, 3);  // all 4 ranks are local
-  EXPECT_EQ(error_of(with(lacking, {{"MASTER_ADDR", "other"}})),
-            "RANK=1 makes this process a rank, and LOCAL_RANK is missing: its number on this host, "
-            "from 0; set it, or unset RANK and WORLD_SIZE");
-  EXPECT_THAT(error_of(own(), 0), HasSubstr("--local-rank=0 but LOCAL_RANK=1"));
-  EXPECT_THAT(error_of(lacking, 2), HasSubstr("--local-rank=2 is above RANK=1"));
-  EXPECT_THAT(error_of(open_mpi(), 0), HasSubstr("OMPI_COMM_WORLD_LOCAL_RANK=1"));
-  EXPECT_THAT(error_of({}, 0), HasSubstr("RANK is not set"));
+TEST(RankEnvironment, NeedsALocalRankOfItsOwnSupervisorOnly) {
+  EXPECT_EQ(read(without(torchrun(), "LOCAL_RANK"))->rank, 3);
+  EXPECT_EQ(read(without(with(own(), {{"MASTER_ADDR", "other"}, {"DDPBENCH_LAUNCHER", ""}}),
+                         "LOCAL_RANK"))
+                ->world_size,
+            4);
+  EXPECT_EQ(read(without(slurm(), "SLURM_LOCALID"))->rank, 2);
+  EXPECT_THAT(error_of(without(own(), "LOCAL_RANK")), HasSubstr("LOCAL_RANK is not set"));
 }
 
 TEST(RankEnvironment, KnowsThatThereIsALauncherThoughAVariableIsMissing) {
@@ -224,7 +215,6 @@ TEST(RankEnvironment, ReadsWhatMpirunOfOpenMpiSets) {
   ASSERT_TRUE(place);
   EXPECT_EQ(place->launcher, "mpirun");
   EXPECT_EQ(place->rank, 1);
-  EXPECT_EQ(place->local_rank, 1);
   EXPECT_EQ(place->world_size, 2);
   EXPECT_EQ(place->master_address, "127.0.0.1");
   EXPECT_NE(place->job, read(with(open_mpi(), {{"PMIX_NAMESPACE", "2"}}))->job);
@@ -246,7 +236,6 @@ TEST(RankEnvironment, ReadsWhatSrunSets) {
   ASSERT_TRUE(place);
   EXPECT_EQ(place->launcher, "srun");
   EXPECT_EQ(place->rank, 2);
-  EXPECT_EQ(place->local_rank, 2);
   EXPECT_EQ(place->world_size, 3);
   EXPECT_EQ(place->several_hosts, "");
 }
@@ -280,7 +269,6 @@ TEST(RankEnvironment, NamesEachVariableThatIsMissing) {
   EXPECT_THAT(error_of(without(own(), "RANK")), HasSubstr("RANK is not set"));
   EXPECT_THAT(error_of(without(open_mpi(), "OMPI_COMM_WORLD_SIZE")),
               HasSubstr("OMPI_COMM_WORLD_SIZE is not set"));
-  EXPECT_THAT(error_of(without(slurm(), "SLURM_LOCALID")), HasSubstr("SLURM_LOCALID is missing"));
   EXPECT_THAT(error_of({{"WORLD_SIZE", "2"}}), HasSubstr("WORLD_SIZE is set but RANK is not"));
 }
 
@@ -295,8 +283,6 @@ TEST(RankEnvironment, RefusesContradictions) {
   EXPECT_THAT(error_of(with(own(), {{"RANK", "4"}})),
               HasSubstr("RANK=4 is not below WORLD_SIZE=4"));
   EXPECT_THAT(error_of(with(own(), {{"WORLD_SIZE", "0"}})), HasSubstr("WORLD_SIZE=0"));
-  EXPECT_THAT(error_of(with(own(), {{"LOCAL_RANK", "2"}})),
-              HasSubstr("LOCAL_RANK=2 is above RANK=1"));
   EXPECT_THAT(error_of(with(own(), {{"MASTER_PORT", "65536"}})), HasSubstr("MASTER_PORT=65536"));
   EXPECT_THAT(error_of(with(own(), {{"MASTER_PORT", "0"}})), HasSubstr("MASTER_PORT=0"));
 }
