@@ -22,7 +22,6 @@ class HostChild final : public launch::Child {
  public:
   HostChild(HostRun& run, int rank) : run_(run), rank_(rank) {}
 
-  bool confirm(int /*milliseconds*/) override { return true; }  // a refusal is a loss
   bool alive() const noexcept override { return !state().exit; }
   void watch(std::vector<pollfd>& all) const override { state().link->watch(all); }
   // Waiting for its end, gives its host up when that takes too long.

@@ -176,15 +176,15 @@ ChildProcess::~ChildProcess() {
   }
 }
 
-bool ChildProcess::confirm(int milliseconds) {
+void ChildProcess::confirm(int milliseconds) {
   pollfd told{confirm_.get(), POLLIN, 0};
-  if (::poll(&told, 1, milliseconds) <= 0) return false;
+  if (::poll(&told, 1, milliseconds) <= 0) return;
   int reason = 0;
   ssize_t received = 0;
   do {
     received = ::read(confirm_.get(), &reason, sizeof reason);
   } while (received < 0 && errno == EINTR);
-  if (received <= 0) return true;
+  if (received <= 0) return;
   reap(true);
   throw UnavailableError(fmt::format("cannot execute {}: {}", executable_, std::strerror(reason)));
 }

@@ -61,10 +61,6 @@ class Child {
  public:
   virtual ~Child() = default;
 
-  // Waits until the program runs, for at most so many milliseconds. Returns whether it does: a
-  // process that was stopped, or whose file system hangs, does not. Throws UnavailableError, naming
-  // the executable, when it cannot.
-  virtual bool confirm(int milliseconds) = 0;
   virtual bool alive() const noexcept = 0;
   // Adds what to wait for until there may be something new to see of it.
   virtual void watch(std::vector<pollfd>& all) const = 0;
@@ -92,7 +88,10 @@ class ChildProcess final : public Child {
   ChildProcess& operator=(ChildProcess&&) = delete;
   ~ChildProcess() override;
 
-  bool confirm(int milliseconds) override;
+  // Waits until the program runs, for at most so many milliseconds: that of a process that was
+  // stopped, or whose file system hangs, does not. Throws UnavailableError, naming the executable,
+  // when it cannot.
+  void confirm(int milliseconds);
 
   bool alive() const noexcept override { return pid_ > 0 && !exit_; }
   void watch(std::vector<pollfd>& all) const override {

@@ -53,7 +53,6 @@ class Supervision {
         ranks_per_process_(static_cast<std::size_t>(ranks_per_process)),
         children_(std::move(children)),
         views_(children_.size() * ranks_per_process_) {
-    for (std::size_t i = 0; i < children_.size() && !interrupted_ && !late_; ++i) confirm(i);
     const bool several_hosts = std::ranges::any_of(children_, [this](const auto& child) {
       return child->host() != children_.front()->host();
     });
@@ -69,9 +68,7 @@ class Supervision {
 
   SuperviseResult run() {
     SuperviseResult result;
-    result.interrupted = interrupted_;
-    result.failure = late_;
-    while (!interrupted_ && !late_ && any_alive_or_failed()) {
+    while (any_alive_or_failed()) {
       wait(kLookMs);
       look();
       if (any_alive_or_failed() && interruption_wanted()) {
@@ -95,33 +92,6 @@ class Supervision {
   Child& process_of(std::size_t rank) { return *children_[rank / ranks_per_process_]; }
   std::size_t first_in_process_of(std::size_t rank) const {
     return rank - rank % ranks_per_process_;
-  }
-
-  // Waits until the program of the process runs, the user interrupts, or the limit has passed.
-  void confirm(std::size_t process) {
-    // Counted by looks, so that time in which we were suspended (Ctrl-Z) does not count.
-    double waited_s = 0;
-    while (!children_[process]->confirm(kLookMs)) {
-      interrupted_ = interruption_wanted();
-      if (interrupted_) return;
-      waited_s += 1e-3 * kLookMs;
-      if (options_.timeout_s > 0 && waited_s > options_.timeout_s) {
-        late_ = did_not_begin(static_cast<int>(process * ranks_per_process_));
-        return;
-      }
-    }
-  }
-
-  RunFailure did_not_begin(int rank) const {
-    const CommTimeout error(
-        fmt::format("rank {} did not begin within {:.3g} s (--timeout): its process is stopped, "
-                    "or its program cannot be read",
-                    rank, options_.timeout_s));
-    RunFailure failure;
-    failure.rank = rank;
-    failure.error = {error.kind(), error.what(), "", error.exit_code()};
-    failure.last.phase = kPhaseCount;  // none
-    return failure;
   }
 
   bool interruption_wanted() const { return options_.interrupted && options_.interrupted(); }
@@ -245,9 +215,6 @@ class Supervision {
   double reported_s_ = 0;
   double failed_s_ = 0;  // when the first failure was seen
   int looks_since_failure_ = 0;
-  // While the ranks were started:
-  bool interrupted_ = false;
-  std::optional<RunFailure> late_;
 };
 
 }  // namespace
@@ -272,9 +239,16 @@ SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
   child.arguments.insert(child.arguments.end(), spec.arguments.begin(), spec.arguments.end());
   child.inherited_fds = spec.inherited_fds;
   Children children;
+  std::vector<ChildProcess*> started;
   for (int process = 0; process < spec.processes(); ++process) {
     child.environment = rank_variables(spec, process, {store ? store->port() : 0, secret});
-    children.push_back(std::make_unique<ChildProcess>(child));
+    auto of_rank = std::make_unique<ChildProcess>(child);
+    started.push_back(of_rank.get());
+    children.push_back(std::move(of_rank));
+  }
+  // One that is stopped, or whose file system hangs, is left to the supervision.
+  for (ChildProcess* const process : started) {
+    process->confirm(static_cast<int>(1e3 * std::max(0.0, begin_s + kMoment_s - steady_s())));
   }
   return supervise(std::move(children), begin_s, spec.ranks_per_process, channels, options);
 }

@@ -161,9 +161,9 @@ TEST_F(Supervisor, NamesARankThatIsStoppedBeforeItsProgramRuns) {
   const RunFailure failure = failure_of(3, {});
   forks_left = -1;
   EXPECT_EQ(failure.rank, 1);
-  EXPECT_EQ(failure.error.kind, "timeout");
+  EXPECT_EQ(failure.error.kind, "stalled");
   EXPECT_EQ(failure.error.exit_code, 4);
-  EXPECT_THAT(failure.error.message, HasSubstr("rank 1 did not begin within 3 s (--timeout)"));
+  EXPECT_THAT(failure.error.message, HasSubstr("rank 1 is stopped"));
 }
 
 TEST_F(Supervisor, ServesTheStoreInWhichRanksMeet) {
