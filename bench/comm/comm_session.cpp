@@ -234,6 +234,18 @@ int run_world(const CommJob& job, bool quiet, RunHosts* hosts, report::Report& r
   return result.failure ? exit_code : kWrongResultExitCode;
 }
 
+// Should the program be killed in a later world, those before it stay. A disk that is full now may
+// not be full at the end.
+void save_so_far(report::Report report, const Options& options, ReportOutput& file) {
+  if (report.status == report::Status::ok) report.status = report::Status::interrupted;
+  complete_report(report, options);
+  try {
+    file.save(report);
+  } catch (const Error& error) {
+    say_error("ddpbench: {}; going on\n", error.what());
+  }
+}
+
 }  // namespace
 
 report::Status collect_comm(const CommJob& job, const launch::RankChannels& channels,
@@ -243,8 +255,6 @@ report::Status collect_comm(const CommJob& job, const launch::RankChannels& chan
   all.unmeasured = "no timed iteration was finished";
   if (result.failure && !result.interrupted) {
     error = failure_info(*result.failure);
-    const std::string& host = result.failure->host;  // empty: this one
-    if (error->rank) error->host = host.empty() ? host_name() : host;
     all.unmeasured += ": " + error->message;
   }
   report.memory_bandwidth.insert(report.memory_bandwidth.end(), all.bandwidth.begin(),
@@ -291,7 +301,10 @@ int run_comm(Options options, std::vector<std::string> arguments, RunHosts* host
     const int code = run_world(world, options.quiet, hosts, report, status);
     if (exit_code == 0) exit_code = code;
     if (report.status != report::Status::failed) report.status = status;
-    if (status != report::Status::interrupted) continue;
+    if (status != report::Status::interrupted) {
+      save_so_far(report, options, file);
+      continue;
+    }
     report.status = status;
     exit_code = 130;
     break;

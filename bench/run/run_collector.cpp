@@ -229,16 +229,6 @@ void fill_calls(const launch::RankChannels& channels, const CollectedRun& all,
   run.error->bucket = call->bucket;
 }
 
-report::ErrorInfo error_info(const launch::RunFailure& failure, const CollectedRun& all) {
-  report::ErrorInfo error = failure_info(failure);
-  if (failure.rank < 0) return error;
-  const auto rank = static_cast<std::size_t>(failure.rank);
-  error.host = failure.host;
-  if (error.host.empty() && rank < all.results.size()) error.host = all.results[rank].host;
-  if (error.host.empty()) error.host = host_name();
-  return error;
-}
-
 }  // namespace
 
 report::ErrorInfo failure_info(const launch::RunFailure& failure) {
@@ -250,7 +240,9 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
     error.phase = std::string(to_string(static_cast<Phase>(failure.last.phase)));
   }
   if (failure.signal != 0) error.signal = failure.signal;
-  if (failure.rank >= 0) error.rank = failure.rank;
+  if (failure.rank < 0) return error;
+  error.rank = failure.rank;
+  error.host = failure.host.empty() ? host_name() : failure.host;
   return error;
 }
 
@@ -313,10 +305,10 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   CollectedRun all = read_records(job, channels);
   if (result.interrupted) {
     run.status = report::Status::interrupted;
-    if (result.failure) run.error = error_info(*result.failure, all);
+    if (result.failure) run.error = failure_info(*result.failure);
   } else if (result.failure) {
     run.status = report::Status::failed;
-    run.error = error_info(*result.failure, all);
+    run.error = failure_info(*result.failure);
   } else if (auto lost = lost_records(channels)) {
     run.status = report::Status::failed;
     run.error = std::move(lost);

@@ -264,8 +264,7 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
     run.status = failure ? report::Status::failed : report::Status::interrupted;
     if (failure) {
       failure->error.message = "the reference to verify against failed: " + failure->error.message;
-      run.error = report::ErrorInfo{.kind = failure->error.kind, .message = failure->error.message};
-      if (failure->signal != 0) run.error->signal = failure->signal;
+      run.error = failure_info(*failure);
       note_failure(job.title, *failure);
     }
     return run;

@@ -152,7 +152,7 @@ void add_run(report::Trace& trace, const TrainingJob& job, report::Trace run);
 report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result);
 
-// What the report says about a failure, without the host: only the ranks know it.
+// What the report says about a failure.
 report::ErrorInfo failure_info(const launch::RunFailure& failure);
 
 // run_verdict.cpp: whether the run computed what it should. `results`: of all ranks; those of a run
