@@ -475,10 +475,7 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
     return (supervise.interrupted() || is_told_to_end()) && !is_lost;
   };
   auto result = launch::supervise(hosts.children(), begin_s, 1, channels, watch);
-  if (result.failure && result.failure->rank >= 0) {
-    const std::string& note = hosts.note(result.failure->rank);
-    if (!note.empty()) result.failure->error.message += "; " + note;
-  }
+  if (result.failure) hosts.explain(*result.failure);
   if (job.is_reference) {
     have_reference_.clear();
     if (!result.failure && !result.interrupted)

@@ -110,15 +110,25 @@ void HostRun::hear(HostLink& link, const AgentWord& word) {
       state.note = end->note;
     } else if (const auto* const refusal = std::get_if<RankRefusal>(&word)) {
       if (!is_of_it(refusal->rank)) continue;
+      state.refusal_code = refusal->exit_code;
       lose(state, fmt::format("{}: rank {} cannot be started: {}", link.words(), rank,
                               printable(refusal->why)));
     }
   }
 }
 
+void HostRun::explain(launch::RunFailure& failure) const {
+  if (failure.rank < 0) return;
+  const State& state = of(failure.rank);
+  if (!state.note.empty()) failure.error.message += "; " + state.note;
+  if (state.refusal_code != 0) failure.error.exit_code = state.refusal_code;
+}
+
 void HostRun::miss_silent_hosts(double now_s) {
   if (timeout_s_ <= 0) return;
-  const double limit_s = std::max(timeout_s_, launch::kSilence_s);
+  constexpr double kHeartbeats_s = 3;  // three of them
+  const double limit_s =
+      std::max(timeout_s_, std::min(timeout_s_ + kHeartbeats_s, launch::kSilence_s));
   for (HostLink* const link : links_) {
     if (!link->lost().empty() || now_s - link->heard_s() < limit_s) continue;
     link->give_up(fmt::format("{}: nothing was heard of it for {:.3g} s (--timeout)", link->words(),

@@ -25,7 +25,8 @@ struct HostProcess {
 class HostRun {
  public:
   // `processes`: [rank of `channels`]. `channels` and the links, which are those of all hosts,
-  // outlive it. A host that says nothing for `timeout_s`, and 10 s at least, is given up; 0: never.
+  // outlive it. A host that says nothing for `timeout_s`, and 3 s more (but then
+  // 10 s at most), is given up; 0: never.
   HostRun(std::vector<HostLink*> links, std::vector<HostProcess> processes,
           launch::RankChannels& channels, double timeout_s);
 
@@ -33,8 +34,8 @@ class HostRun {
   launch::Children children();
   // Hears all hosts: the records of ranks arrive in the channels.
   void look();
-  // What a host has said of the end of a process; empty: nothing.
-  const std::string& note(int rank) const { return of(rank).note; }
+  // Adds what a host has said of the end of the process, or of why it was not started.
+  void explain(launch::RunFailure& failure) const;
 
  private:
   friend class HostChild;
@@ -42,6 +43,7 @@ class HostRun {
     std::optional<launch::ChildExit> exit;
     std::string lost;  // why it cannot be reached, or was never started
     std::string note;
+    int refusal_code = 0;  // the exit code, where its host could not start it
     bool stopped = false;
   };
   const State& of(int rank) const { return states_.at(static_cast<std::size_t>(rank)); }
