@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "bench/host/terminal.h"
 #include "bench/launchers/agent_source.h"
@@ -33,6 +34,8 @@
 
 namespace ddpbench::bench {
 namespace {
+
+constexpr std::size_t kNonceBytes = 16;
 
 std::set<std::size_t> first_agents(std::size_t count) {
   std::set<std::size_t> agents;
@@ -86,7 +89,8 @@ class AgentHosts final : public RunHosts {
   HostInputs take_inputs(std::size_t agent);
   template <typename Word>
   std::optional<Word> await(HostLink& link);
-  Variables meeting(const HostJob& job, std::size_t processes, bool one_host);
+  Variables meeting(const HostJob& job, std::size_t processes, bool one_host,
+                    const std::string& nonce);
   bool is_told_to_end() const;
 
   std::unique_ptr<AgentSource> source_;
@@ -410,10 +414,9 @@ std::vector<AgentRun> AgentHosts::orders(const HostJob& job, const std::vector<H
 }
 
 // The variables by which the ranks of a world find each other, at a store of the first host's.
-AgentHosts::Variables AgentHosts::meeting(const HostJob& job, std::size_t processes,
-                                          bool one_host) {
+AgentHosts::Variables AgentHosts::meeting(const HostJob& job, std::size_t processes, bool one_host,
+                                          const std::string& nonce) {
   Variables variables = {{"DDPBENCH_LAUNCHER", "ddpbench"},
-                         {"DDPBENCH_JOB_SECRET", launch::make_secret()},
                          {"WORLD_SIZE", std::to_string(job.is_reference ? 1 : processes)},
                          {"MASTER_ADDR", "127.0.0.1"}};
   if (job.is_reference || processes == 1) return variables;
@@ -421,7 +424,7 @@ AgentHosts::Variables AgentHosts::meeting(const HostJob& job, std::size_t proces
   first.send(AgentStore{.host = one_host ? "127.0.0.1" : source_->address_of_first(view(0)),
                         .interface = one_host ? "" : job.interface,
                         .port = source_->port(),
-                        .secret = variables["DDPBENCH_JOB_SECRET"]});
+                        .nonce = nonce});
   const HostStore store = await<HostStore>(first).value_or(HostStore{});
   throw_refusal(first, store.error, store.exit_code);
   variables["MASTER_ADDR"] = store.address;
@@ -440,7 +443,8 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   const double begin_s = steady_s();
   const std::vector<HostPlace> places = places_of(job);
   const RankHosts joined = hosts_of(places);
-  const Variables variables = meeting(job, places.size(), !joined.are_several());
+  const std::string nonce = random_hex(kNonceBytes);
+  const Variables variables = meeting(job, places.size(), !joined.are_several(), nonce);
   if (interrupt_requested() || is_told_to_end()) return {.interrupted = true};
   std::vector<AgentRun> all = orders(job, places, joined);
   std::vector<HostProcess> processes;
@@ -460,6 +464,7 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
     all[agent].plan = job.plan;
     all[agent].layout = layout;
     all[agent].variables = variables;
+    all[agent].nonce = nonce;
     all[agent].reference = job.reference.key;
     all[agent].extent = job.reference.extent;
     if (leader != agent) all[agent].reference_handle = links_[leader].reference_handle();

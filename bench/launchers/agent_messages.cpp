@@ -34,15 +34,15 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineSnapshot, wall_s, busy_s, stolen_s, al
 
 namespace ddpbench::bench {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentGreeting, device, directory)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentGreeting, device, directory, secret)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentInputs, settings, decoded)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentStore, host, interface, port, secret)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentStore, host, interface, port, nonce)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun::Process, number, devices, places, gpu_places,
                                    variables)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReferenceWeights::Extent, parameters, tensors, steps, slices,
                                    state_values, state_tensors)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun, kind, job, plan, devices_here, cores, layout,
-                                   variables, processes, reference, extent, reference_handle)
+                                   variables, nonce, processes, reference, extent, reference_handle)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentSignal, process, number)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostStore, address, port, error, exit_code)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostLoad, snapshot)

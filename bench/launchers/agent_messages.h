@@ -3,8 +3,7 @@
 //
 // What a supervisor and an agent say to each other: a JSON object a line, through the agent's
 // standard input and output, or a socket on which both have proved that they have the job's secret
-// (meeting.h). The secrets of runs pass here, and so never through a command line that others on
-// the host can read.
+// (meeting.h). Nobody encrypts that: both derive each run's secret from the job's and a nonce.
 #pragma once
 
 #include <map>
@@ -37,6 +36,8 @@ inline constexpr const char* kSupervisorSecretVariable = "DDPBENCH_SUPERVISOR_SE
 struct AgentGreeting {
   std::string device;     // --device, so that no GPU is looked for in vain
   std::string directory;  // to work in, where the host has it; empty: where it is
+  // The job's, for who hears this by its standard input; empty: it has proved that it has it.
+  std::string secret = {};
 };
 
 // Decodes the data set of these settings, and reads the files that they name. Asks for HostInputs.
@@ -49,7 +50,7 @@ struct AgentInputs {
 struct AgentStore {
   std::string host, interface;  // the name of this host for the others; --interface, if not empty
   int port = 0;                 // the first that is tried
-  std::string secret;
+  std::string nonce;            // of the run (AgentRun)
 };
 
 // Starts processes of one run, each with these variables beside the agent's own.
@@ -67,6 +68,7 @@ struct AgentRun {
   std::vector<int> cores;  // of this machine that the run may use; empty: those of this process
   launch::ChannelLayout layout;
   std::map<std::string, std::string> variables;  // of all processes
+  std::string nonce;                             // that the run's secret is derived by
   std::vector<Process> processes;
   // What this run computes (a reference) or is verified against; empty: nothing. The agent keeps
   // the one that was computed last.

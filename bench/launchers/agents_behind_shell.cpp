@@ -27,7 +27,9 @@ class ShellAgents final : public AgentSource {
         shell_(std::move(shell)),
         program_(std::move(program)),
         greeting_(std::move(greeting)),
-        port_(port) {}
+        port_(port) {
+    greeting_.secret = launch::make_secret();
+  }
 
   const std::vector<HostSlots>& agents() const override { return hosts_; }
   std::string address_of_first(const HostView&) const override {
@@ -75,7 +77,7 @@ class ShellAgents final : public AgentSource {
 
   const std::vector<HostSlots> hosts_;
   const std::string shell_, program_;
-  const AgentGreeting greeting_;
+  AgentGreeting greeting_;
   const int port_;
 };
 

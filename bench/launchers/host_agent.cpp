@@ -118,8 +118,13 @@ struct AgentRank {
 class HostAgent {
  public:
   // `place`: of one that a launcher started, which leaves it to the supervisor what signals mean.
-  HostAgent(FileDescriptor input, FileDescriptor output, std::optional<LaunchedPlace> place)
-      : place_(std::move(place)), output_(std::move(output)), input_(reader_of(std::move(input))) {
+  // `secret`: of the job; empty: the supervisor tells it.
+  HostAgent(FileDescriptor input, FileDescriptor output, std::optional<LaunchedPlace> place,
+            std::string secret)
+      : place_(std::move(place)),
+        output_(std::move(output)),
+        input_(reader_of(std::move(input))),
+        secret_(std::move(secret)) {
     if (place_) catch_interrupts();
   }
 
@@ -204,6 +209,7 @@ class HostAgent {
       const char* const home = std::getenv("HOME");
       if (home != nullptr && ::chdir(home) != 0) host.note += ", which is not there";
     }
+    if (secret_.empty()) secret_ = greeting.secret;
     devices_ = find_devices(greeting.device);
     host.version = version_text();
     host.name = host_name();
@@ -267,8 +273,10 @@ class HostAgent {
       const std::string address =
           order.interface.empty() ? order.host : find_interface(order.interface).address;
       store_.reset();
-      store_ = comm::make_tcp_store_server(
-          {.host = address, .port = order.port, .tries = kPortsTried, .secret = order.secret});
+      store_ = comm::make_tcp_store_server({.host = address,
+                                            .port = order.port,
+                                            .tries = kPortsTried,
+                                            .secret = comm::derived_secret(secret_, order.nonce)});
       return HostStore{.address = address, .port = store_->port(), .error = {}};
     }));
   }
@@ -361,6 +369,7 @@ class HostAgent {
   void start(const AgentRun& order, const AgentRun::Process& process, int threads) {
     auto variables = order.variables;
     variables.insert(process.variables.begin(), process.variables.end());
+    variables["DDPBENCH_JOB_SECRET"] = comm::derived_secret(secret_, order.nonce);
     variables[kJobFdVariable] = std::to_string(job_.fd());
     launch::PipedProcess::Spec spec;
     spec.executable = "/proc/self/exe";
@@ -406,6 +415,7 @@ class HostAgent {
   const std::optional<LaunchedPlace> place_;
   const FileDescriptor output_;
   launch::LineReader input_;
+  std::string secret_;
   std::optional<AgentEnd> end_;
   int told_ = 0;  // the signal of which the supervisor knows
   HostDevices devices_;
@@ -421,9 +431,11 @@ class HostAgent {
   double said_s_ = steady_s();
 };
 
-int run_agent(FileDescriptor input, FileDescriptor output, std::optional<LaunchedPlace> place) {
+int run_agent(FileDescriptor input, FileDescriptor output, std::optional<LaunchedPlace> place,
+              std::string secret = "") {
   try {
-    return HostAgent(std::move(input), std::move(output), std::move(place)).run();
+    return HostAgent(std::move(input), std::move(output), std::move(place), std::move(secret))
+        .run();
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     say_error("ddpbench: {}\n", failure.message);
@@ -431,9 +443,10 @@ int run_agent(FileDescriptor input, FileDescriptor output, std::optional<Launche
   }
 }
 
-int run_agent(FileDescriptor socket, LaunchedPlace place) {
-  FileDescriptor output = copy_of(socket.get());
-  return run_agent(std::move(socket), std::move(output), std::move(place));
+int run_agent(Meeting meeting, LaunchedPlace place) {
+  FileDescriptor output = copy_of(meeting.socket.get());
+  return run_agent(std::move(meeting.socket), std::move(output), std::move(place),
+                   std::move(meeting.secret));
 }
 
 }  // namespace

@@ -175,11 +175,13 @@ class AgentsBeside final : public AgentSource {
     }
     connected_ = true;
     launch::allow_open_files_of_listener(links.size());
+    AgentGreeting own = greeting_;
+    own.secret = listener_.secret();
     links.front() = HostLink(
         "rank 0", "rank 0",
         agent_behind_command(kOwnProgram, {"ddpbench", kAgentWord},
                              launch::child_variables(1, {{kSupervisorVariable, ""}}), kAgentWord),
-        greeting_);
+        own);
     Arrivals(listener_, links, greeting_, arguments_).await(links.size(), limit_s_, [] {});
     listener_.all_are_here();
   }

@@ -94,8 +94,8 @@ class Patience {
 };
 
 // A file may be that of another job until rank 0's is there, or its listener may have ended.
-FileDescriptor meet_by_file(const launch::RankEnvironment& environment,
-                            comm::TcpStoreOptions options, Patience& patience) {
+Meeting meet_by_file(const launch::RankEnvironment& environment, comm::TcpStoreOptions options,
+                     Patience& patience) {
   auto pause = kFirstLook;
   do {
     if (const auto key = read_secret_file(environment)) {
@@ -103,7 +103,7 @@ FileDescriptor meet_by_file(const launch::RankEnvironment& environment,
       options.tries = 1;
       options.secret = key->secret;
       if (comm::store_owner(options, key->port, std::min(launch::kMoment_s, options.timeout_s))) {
-        return comm::open_store_stream(options);
+        return {comm::open_store_stream(options), options.secret};
       }
     }
     patience.look();
@@ -177,25 +177,26 @@ std::string AgentListener::words() const {
   return fmt::format("{} {}", server_->port(), options_.host);
 }
 
-FileDescriptor meet_supervisor(const launch::RankEnvironment& environment,
-                               const std::string& interface, double limit_s) {
+Meeting meet_supervisor(const launch::RankEnvironment& environment, const std::string& interface,
+                        double limit_s) {
   check_secret(environment, interface);
   Patience patience(environment, limit_s);
   comm::TcpStoreOptions options = options_of(environment, limit_s);
   options.check = [&patience] { patience.look(); };
   options.refused = [&patience](const std::string& where) { patience.note_refusal(where); };
   if (options.secret.empty()) return meet_by_file(environment, options, patience);
-  return comm::open_store_stream(options);
+  return {comm::open_store_stream(options), options.secret};
 }
 
-FileDescriptor meet_supervisor(const std::string& words, const std::string& secret) {
+Meeting meet_supervisor(const std::string& words, const std::string& secret) {
   const std::size_t blank = words.find(' ');
   const auto port = number_in<int>(words.substr(0, blank));
   ensure(port && blank != std::string::npos, "'{}' is no place of a supervisor", words);
-  return comm::open_store_stream({.host = words.substr(blank + 1),
-                                  .port = *port,
-                                  .secret = secret,
-                                  .timeout_s = launch::kFirstWords_s});
+  return {comm::open_store_stream({.host = words.substr(blank + 1),
+                                   .port = *port,
+                                   .secret = secret,
+                                   .timeout_s = launch::kFirstWords_s}),
+          secret};
 }
 
 }  // namespace ddpbench::bench

@@ -55,11 +55,17 @@ class AgentListener {
   SecretFile secret_file_;
 };
 
+// A connection to the supervisor, and the secret that both have proved to have.
+struct Meeting {
+  FileDescriptor socket;
+  std::string secret;
+};
+
 // Connects an agent's process to rank 0's. Every few seconds rank 1 says on stderr that it waits.
 // Throws CommError and ConfigError; Interrupted when a signal asks the process to end.
-FileDescriptor meet_supervisor(const launch::RankEnvironment& environment,
-                               const std::string& interface, double limit_s);
+Meeting meet_supervisor(const launch::RankEnvironment& environment, const std::string& interface,
+                        double limit_s);
 // The same of an agent that was told where: AgentListener::words().
-FileDescriptor meet_supervisor(const std::string& words, const std::string& secret);
+Meeting meet_supervisor(const std::string& words, const std::string& secret);
 
 }  // namespace ddpbench::bench

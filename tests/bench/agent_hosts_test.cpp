@@ -36,6 +36,7 @@ struct FakeAgent {
   HostInputs inputs = {.dataset = {}, .contents = {{"the data set", "1f"}}, .error = {}};
   std::vector<AgentWord> answers = {};  // to a run; empty: its ranks end when they are asked to
   AgentRun run = {};
+  std::string store_nonce = {};
   report::MachineSnapshot load = {};
   int inputs_asked = 0, runs = 0;
 };
@@ -48,7 +49,10 @@ class FakeStream final : public AgentStream {
     ASSERT_TRUE(order) << text;
     if (std::holds_alternative<AgentGreeting>(*order)) say(agent_.view);
     if (std::holds_alternative<AgentLook>(*order)) say(HostLoad{agent_.load});
-    if (std::holds_alternative<AgentStore>(*order)) say(HostStore{"127.0.0.1", 4711, "", 0});
+    if (const auto* const store = std::get_if<AgentStore>(&*order)) {
+      agent_.store_nonce = store->nonce;
+      say(HostStore{"127.0.0.1", 4711, "", 0});
+    }
     if (std::holds_alternative<AgentInputs>(*order)) {
       ++agent_.inputs_asked;
       say(agent_.inputs);
@@ -240,10 +244,13 @@ TEST_F(AgentHostsTest, TellsRanksTheirPlaces) {
   EXPECT_EQ(last.variables.at("DDPBENCH_RANK_HOST"), "a");
   EXPECT_EQ(agents[1].run.variables.at("WORLD_SIZE"), "3");
   EXPECT_EQ(agents[1].run.variables.at("MASTER_PORT"), "4711");
-  const std::string secret = agents[0].run.variables.at("DDPBENCH_JOB_SECRET");
-  EXPECT_GE(secret.size(), 32u);
+  const std::string nonce = agents[0].run.nonce;
+  EXPECT_GE(nonce.size(), 32u);
+  EXPECT_EQ(agents[2].run.nonce, nonce);
+  EXPECT_EQ(agents[0].store_nonce, nonce);
+  EXPECT_EQ(agents[0].run.variables.count("DDPBENCH_JOB_SECRET"), 0U) << "agents derive it";
   run(*hosts, job_of({{0, 1, 2}}));
-  EXPECT_NE(agents[0].run.variables.at("DDPBENCH_JOB_SECRET"), secret) << "each run has its own";
+  EXPECT_NE(agents[0].run.nonce, nonce) << "each run has its own secret";
   EXPECT_THAT(agents[0].run.cores, ElementsAre(0, 1)) << "all of the machine's";
   EXPECT_EQ(agents[1].runs, 1) << "it has no part in the second";
 }

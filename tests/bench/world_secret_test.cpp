@@ -8,9 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
+#include <mutex>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "parallel/comm/store/store.h"
 #include "tests/bench/program.h"
 #include "tests/bench/world_ranks.h"
@@ -114,6 +117,58 @@ TEST_F(StartedWorldSecret, IsNotWhatAnybodyCanDeriveFromTheJob) {
   }
   ranks.start(1, arguments);
   for (std::size_t rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks.finish(rank).exit_code, 0);
+}
+
+// Reads from an agent's connection until a message of this kind has come; returns all.
+std::string read_until(const FileDescriptor& link, const std::string& kind) {
+  std::string heard;
+  EXPECT_TRUE(Program::wait_until([&] {
+    std::array<char, 4096> bytes{};
+    const ssize_t count = ::read(link.get(), bytes.data(), bytes.size());
+    if (count > 0) heard.append(bytes.data(), static_cast<std::size_t>(count));
+    return heard.find("\"kind\":" + kind) != std::string::npos && heard.ends_with('\n');
+  })) << heard;
+  return heard;
+}
+
+// The test is the supervisor of rank 1's agent, and sees all that passes between them.
+TEST_F(StartedWorldSecret, OfRunsDoesNotPassBetweenAgents) {
+  const int own_port = free_port();
+  const std::string given = "0123456789abcdef", nonce = "a nonce of the run";
+  const std::string job = given + "\nenvironment:none:" + std::to_string(own_port) + ":0";
+  std::mutex mutex;
+  FileDescriptor link;
+  const auto listener = comm::make_tcp_store_server(
+      {.port = own_port, .secret = job, .streams = [&](FileDescriptor socket) {
+         const std::lock_guard lock(mutex);
+         link = std::move(socket);
+       }});
+  Ranks ranks(program, test::world(2, own_port));
+  ranks.start(1, arguments);
+  ASSERT_TRUE(Program::wait_until([&] {
+    const std::lock_guard lock(mutex);
+    return static_cast<bool>(link);
+  }));
+  const std::string told = R"({"kind":0,"body":{"device":"cpu","directory":"","secret":""}})"
+                           "\n"
+                           R"({"kind":2,"body":{"host":"127.0.0.1","interface":"","port":)" +
+                           std::to_string(free_port()) + R"(,"nonce":")" + nonce + "\"}}\n";
+  ASSERT_EQ(::write(link.get(), told.data(), told.size()), std::ssize(told));
+  const std::string heard = read_until(link, "2");
+  const std::size_t port = heard.rfind("\"port\":");
+  ASSERT_NE(port, std::string::npos) << heard;
+  comm::TcpStoreOptions rank{.port = std::stoi(heard.substr(port + 7))};
+  for (const std::string& secret : {nonce, given}) {
+    rank.secret = secret;
+    EXPECT_THROW(comm::connect_tcp_store(rank), CommError) << secret;
+  }
+  rank.secret = comm::derived_secret(job, nonce);
+  EXPECT_EQ(comm::connect_tcp_store(rank)->add("count", 1), 1);
+  for (const std::string& secret : {rank.secret, given}) {
+    EXPECT_THAT(told + heard, Not(HasSubstr(secret)));
+  }
+  link.reset();
+  EXPECT_EQ(ranks.finish(1).exit_code, 4);
 }
 
 // Whoever mistyped it should not have to wait for the deadline.

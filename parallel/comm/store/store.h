@@ -86,6 +86,10 @@ std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options);
 // block. Throws as connect_tcp_store() does.
 FileDescriptor open_store_stream(const TcpStoreOptions& options);
 
+// A secret of those who have `secret`, by HMAC-SHA-256, in hexadecimal: the nonce may be sent, and
+// tells nobody else anything.
+std::string derived_secret(const std::string& secret, const std::string& nonce);
+
 // The key/value map behind every store. Not thread-safe: its owner locks.
 class StoreMap {
  public:

@@ -457,6 +457,14 @@ std::string store_proof(const std::string& secret, const std::string& server_non
   return proof;
 }
 
+std::string derived_secret(const std::string& secret, const std::string& nonce) {
+  ensure(!secret.empty(), "nothing can be derived without a secret");
+  std::string text;
+  for (const char byte : store_proof(secret, nonce, "", 0, "derived"))
+    text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
