@@ -194,8 +194,7 @@ void fit_to_world(Options& options, const launch::RankEnvironment& environment) 
       throw ConfigError(fmt::format("{} processes cannot be {} servers and at least 1 worker",
                                     processes, servers));
     }
-    // 1 is the default.
-    if (!one.all_gpus && one.gpus == std::vector<int>{1}) one.gpus = {processes - servers};
+    if (!one.gpus_given.is_set) one.gpus = {processes - servers};
     check_options(one);
   };
   fit(options);

@@ -167,6 +167,7 @@ struct Reader {
   }
 
   void assign_gpus(Options& options, const Words& words) const {
+    options.gpus_given.is_set = true;
     options.all_gpus = words.size() == 1 && words.front().text == "all";
     options.gpus.clear();
     if (!options.all_gpus) options.gpus = list<int>(words, false);

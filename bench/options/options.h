@@ -146,12 +146,19 @@ struct RunOptions {
   bool operator==(const RunOptions&) const = default;
 };
 
+// No part of a value, and so of no comparison.
+struct GivenMark {
+  bool is_set = false;
+  bool operator==(const GivenMark&) const { return true; }
+};
+
 // The configuration of a command: the options above, and those that may list several values. The
 // lists span a matrix of runs (bench/plan/sweep_plan.h); a run has one value of every list.
 struct Options : RunOptions {
   std::vector<std::string> strategies = {"single"};
   std::vector<int> gpus = {1};  // empty with all_gpus
   bool all_gpus = false;        // --gpus=all; the supervisor resolves it into gpus = {their count}
+  GivenMark gpus_given;         // whether --gpus was; below a launcher, all ranks are the default
   // After parsing, exactly one is not empty (kDefaultBatchSize per device when neither was given).
   std::vector<std::int64_t> batch_sizes;                   // per device; weak scaling
   std::vector<std::int64_t> global_batch_sizes;            // strong scaling

@@ -116,6 +116,7 @@ TEST(FitToWorld, GivesAllProcessesADeviceWhereNoNumberIsAskedFor) {
   EXPECT_THAT(fitted(3, {"--strategy=ddp"}).gpus, ElementsAre(3));
   EXPECT_THAT(fitted(5, {"--strategy=ps", "--servers=1,2"}).gpus, ElementsAre(3));
   EXPECT_THAT(fitted(3, {"--strategy=single,ddp", "--gpus=1,2"}).gpus, ElementsAre(1, 2));
+  EXPECT_THAT(fitted(3, {"--strategy=ddp", "--gpus=1"}).gpus, ElementsAre(1)) << "asked for";
   EXPECT_EQ(most_processes(fitted(3, {"--strategy=dp,ddp,ps", "--servers=1"})), 3);
   EXPECT_EQ(fitted(3, {"--strategy=localsgd", "--sync-every=2"}).sync_every, std::vector{2})
       << "what only several devices use";
