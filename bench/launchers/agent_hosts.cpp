@@ -336,7 +336,8 @@ std::vector<report::MachineSnapshot> AgentHosts::snapshots() {
   return all;
 }
 
-// A connection that is gone is made anew, since its host may be back. A launcher's engine needs all
+// A connection that is gone is made anew, since its host may be back; where it is not, run() names
+// the rank that is lost. A launcher's engine needs all
 // that the launcher has started, and each once.
 void AgentHosts::prepare(const HostJob& job) {
   const std::size_t processes = job.devices.size();
@@ -355,9 +356,14 @@ void AgentHosts::prepare(const HostJob& job) {
   for (const std::size_t agent : wanted) {
     if (!links_[agent].lost().empty()) new_ones.insert(agent);
   }
-  if (!new_ones.empty()) {
-    connect(wanted);
+  if (!new_ones.empty() && source_->starts_anew()) {
+    try {
+      connect(wanted);
+    } catch (const CommError&) {  // run() names the rank; a launcher itself says more
+      if (source_->has_engine()) throw;
+    }
     if (source_->has_engine()) new_ones = first_agents(*wanted.rbegin() + 1);  // all were started
+    std::erase_if(new_ones, [this](std::size_t agent) { return !links_[agent].lost().empty(); });
     greet(new_ones);
   }
   if (job.is_reference) return;
@@ -419,8 +425,8 @@ AgentHosts::Variables AgentHosts::meeting(const HostJob& job, std::size_t proces
   Variables variables = {{"DDPBENCH_LAUNCHER", "ddpbench"},
                          {"WORLD_SIZE", std::to_string(job.is_reference ? 1 : processes)},
                          {"MASTER_ADDR", "127.0.0.1"}};
-  if (job.is_reference || processes == 1) return variables;
   HostLink& first = links_.front();
+  if (job.is_reference || processes == 1 || !first.lost().empty()) return variables;
   first.send(AgentStore{.host = one_host ? "127.0.0.1" : source_->address_of_first(view(0)),
                         .interface = one_host ? "" : job.interface,
                         .port = source_->port(),
@@ -474,8 +480,8 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   launch::SuperviseOptions watch = supervise;
   watch.interrupted = [&] {
     const bool is_lost =
-        source_->has_engine() && std::ranges::any_of(links_, [](const HostLink& link) {
-          return link.view() != nullptr && !link.lost().empty();
+        source_->has_engine() && std::ranges::any_of(places, [this](const HostPlace& place) {
+          return !links_[place.host].lost().empty();
         });
     return (supervise.interrupted() || is_told_to_end()) && !is_lost;
   };

@@ -25,7 +25,7 @@ class AgentSource {
   virtual const std::vector<HostSlots>& agents() const = 0;
   // Connects to those `wanted` of `links` ([agent]) that are lost. Throws CommError (exit 4) that
   // names those which cannot be used: out of reach, without the program, with another version of
-  // it; and Interrupted.
+  // it; and Interrupted. Once, for all, unless starts_anew().
   virtual void connect(std::vector<HostLink>& links, const std::set<std::size_t>& wanted) = 0;
   // The name of this source in reports; empty: none.
   virtual std::string launcher() const { return {}; }

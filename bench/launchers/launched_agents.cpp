@@ -166,14 +166,7 @@ class AgentsBeside final : public AgentSource {
   }
   int port() const override { return listener_.port(); }
 
-  void connect(std::vector<HostLink>& links, const std::set<std::size_t>& wanted) override {
-    if (connected_) {  // this program cannot start them anew
-      for (const std::size_t rank : wanted) {
-        if (!links[rank].lost().empty()) throw CommError(links[rank].lost());
-      }
-      return;
-    }
-    connected_ = true;
+  void connect(std::vector<HostLink>& links, const std::set<std::size_t>& /*wanted*/) override {
     launch::allow_open_files_of_listener(links.size());
     AgentGreeting own = greeting_;
     own.secret = listener_.secret();
@@ -193,7 +186,6 @@ class AgentsBeside final : public AgentSource {
   const double limit_s_;
   const std::vector<HostSlots> agents_;
   AgentListener listener_;
-  bool connected_ = false;
 };
 
 // mpirun of Open MPI waits for hosts that it cannot reach until TCP gives them up, and so do its

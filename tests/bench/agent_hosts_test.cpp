@@ -39,6 +39,7 @@ struct FakeAgent {
   std::string store_nonce = {};
   report::MachineSnapshot load = {};
   int inputs_asked = 0, runs = 0;
+  bool is_gone = false;  // for good
 };
 
 class FakeStream final : public AgentStream {
@@ -68,7 +69,7 @@ class FakeStream final : public AgentStream {
   }
   void close_input() override { ended_ = true; }
   void watch(std::vector<pollfd>&) const override {}
-  bool look() override { return std::exchange(ended_, false); }
+  bool look() override { return std::exchange(ended_, false) || agent_.is_gone; }
   std::vector<std::string> take_output() override { return std::exchange(said_, {}); }
   std::vector<std::string> take_errors() override { return {}; }
   std::string end_words(bool) override { return "it ended"; }
@@ -92,6 +93,7 @@ class FakeSource final : public AgentSource {
   void connect(std::vector<HostLink>& links, const std::set<std::size_t>& wanted) override {
     for (const std::size_t agent : wanted) {
       if (links[agent].lost().empty()) continue;
+      if (fakes_[agent].is_gone) throw CommError(links[agent].lost());
       links[agent] = HostLink(agents_[agent].name, "agent " + std::to_string(agent),
                               std::make_unique<FakeStream>(fakes_[agent]), {});
       links[agent].look(0);
@@ -269,6 +271,25 @@ TEST_F(AgentHostsTest, NamesTheRankThatEndsWithItsHostItsSignalAndTheAgentsNote)
   EXPECT_EQ(result.failure->host, "b");
   EXPECT_THAT(result.failure->error.message,
               AllOf(HasSubstr("killed by SIGKILL"), HasSubstr("memory ran out")));
+}
+
+// Whether a launcher started it or a remote shell does, in vain.
+TEST_F(AgentHostsTest, NamesTheRankWhoseAgentWasGoneBeforeTheRun) {
+  add("a", {0});
+  add("b", {0});
+  for (const auto& [launcher, gone] : {std::pair("mpirun", 1), {"", 1}, {"", 0}}) {
+    for (FakeAgent& agent : agents) {
+      agent.is_gone = false;
+      agent.answers.clear();
+    }
+    const auto hosts = connected(launcher, 1, std::string(launcher).empty());
+    agents[static_cast<std::size_t>(gone)].is_gone = true;
+    const auto result = run(*hosts, job_of({{0}, {1}}));
+    ASSERT_TRUE(result.failure) << launcher;
+    EXPECT_EQ(result.failure->rank, gone) << launcher;
+    EXPECT_EQ(result.failure->host, gone == 1 ? "b" : "a");
+    EXPECT_THAT(result.failure->error.message, HasSubstr("the connection is gone"));
+  }
 }
 
 TEST_F(AgentHostsTest, TakesASignalToAnAgentForAnInterruption) {
