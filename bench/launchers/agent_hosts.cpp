@@ -85,7 +85,7 @@ class AgentHosts final : public RunHosts {
   CoreSet cores_for(std::size_t agent, std::size_t devices) const;
   std::vector<AgentRun> orders(const HostJob& job, const std::vector<HostPlace>& places,
                                const RankHosts& joined) const;
-  void ask_inputs(std::size_t agent);
+  void ask_inputs(std::size_t agent, bool writes = false);
   HostInputs take_inputs(std::size_t agent);
   template <typename Word>
   std::optional<Word> await(HostLink& link);
@@ -272,9 +272,9 @@ std::optional<Word> AgentHosts::await(HostLink& link) {
 }
 
 // Has one agent find what the runs read. Agents of one host have the data set once.
-void AgentHosts::ask_inputs(std::size_t agent) {
+void AgentHosts::ask_inputs(std::size_t agent, bool writes) {
   const std::size_t leader = leader_of(agent);
-  links_[agent].send(AgentInputs{settings_, leader == agent ? "" : decoded_[leader]});
+  links_[agent].send(AgentInputs{settings_, leader == agent ? "" : decoded_[leader], writes});
 }
 
 HostInputs AgentHosts::take_inputs(std::size_t agent) {
@@ -287,7 +287,7 @@ HostInputs AgentHosts::take_inputs(std::size_t agent) {
 
 data::DatasetInfo AgentHosts::share_inputs(const Options& options) {
   settings_ = to_json(options).dump();
-  for (const std::size_t leader : leaders_) ask_inputs(leader);
+  for (const std::size_t leader : leaders_) ask_inputs(leader, leader == 0);
   std::map<std::size_t, HostInputs> all;
   for (const std::size_t leader : leaders_) all[leader] = take_inputs(leader);
   for (std::size_t agent = 0; agent < links_.size(); ++agent)

@@ -35,7 +35,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineSnapshot, wall_s, busy_s, stolen_s, al
 namespace ddpbench::bench {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentGreeting, device, directory, secret)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentInputs, settings, decoded)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentInputs, settings, decoded, writes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentStore, host, interface, port, nonce)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun::Process, number, devices, places, gpu_places,
                                    variables)

@@ -44,6 +44,7 @@ struct AgentGreeting {
 struct AgentInputs {
   std::string settings;  // Options, as JSON
   std::string decoded;   // where another agent of this host has the data set; empty: nowhere
+  bool writes = false;   // rank 0 will be here, and write files that are not there yet
 };
 
 // Serves a store for the ranks of the next run. Asks for HostStore.

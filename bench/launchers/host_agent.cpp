@@ -38,6 +38,7 @@
 #include "bench/plan/data_places.h"
 #include "bench/plan/training_job.h"
 #include "bench/rank/rank_main.h"
+#include "bench/run/report_output.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
@@ -229,6 +230,7 @@ class HostAgent {
   void obey(const AgentInputs& order) {
     say_word(replied<HostInputs>([&] {
       Options options = options_from_json(parse_json(order.settings, "the supervisor's settings"));
+      if (order.writes) check_rank_outputs(options);
       model_path_ = find_model(options.model);
       const nn::ModelSpec model = nn::load_model_file(model_path_, options.crop);
       resolve_dataset(options, model);

@@ -113,6 +113,16 @@ std::string summary_text(const report::Report& report, const Options& options, i
 
 }  // namespace
 
+void check_rank_outputs(const Options& options) {
+  if (!options.save_model.empty()) {
+    check_output_file(options.save_model, "--save-model", options.force);
+  }
+  for (const Options& own : options.runs.empty() ? std::vector{options} : options.runs) {
+    if (own.checkpoint.empty()) continue;
+    check_output_file(own.checkpoint, "--checkpoint", replaces_checkpoint(own));
+  }
+}
+
 ReportOutput::ReportOutput(const Options& options)
     : path_(options.json_path), replace_(options.force) {
   is_stream_ = path_ == kStandardStream || path_ == "/dev/stdout";
@@ -130,13 +140,8 @@ ReportOutput::ReportOutput(const Options& options)
   named_by_time_ = path_.empty();
   if (named_by_time_) path_ = default_report_path();
   if (!is_stream_) check_output_file(path_, "--json", replace_);
-  if (!options.save_model.empty()) {
-    check_output_file(options.save_model, "--save-model", options.force);
-  }
-  for (const Options& own : options.runs.empty() ? std::vector{options} : options.runs) {
-    if (own.checkpoint.empty()) continue;
-    check_output_file(own.checkpoint, "--checkpoint", replaces_checkpoint(own));
-  }
+  const bool on_hosts = !options.hosts.empty() || !options.host_file.empty();
+  if (!on_hosts) check_rank_outputs(options);
   if (!options.trace_path.empty()) check_output_file(options.trace_path, "--trace", options.force);
   if (is_stream_ && !options.dry_run) stream_ = take_standard_output();
 }

@@ -24,8 +24,9 @@ namespace ddpbench::bench {
 class ReportOutput {
  public:
   ReportOutput() = default;
-  // Throws ConfigError when the report, or the file of --save-model or --trace, could not be
-  // written. The user learns it before any run is made. With --dry-run it only looks.
+  // Throws ConfigError when the report or the file of --trace could not be written, or that of
+  // --save-model or --checkpoint where this host writes them. The user learns it before any run is
+  // made. With --dry-run it only looks.
   explicit ReportOutput(const Options& options);
 
   // Writes `report`, which has no results yet, as an interrupted one, so that no other command
@@ -52,6 +53,10 @@ class ReportOutput {
   bool named_by_time_ = false;
   bool replace_ = false;
 };
+
+// Throws ConfigError where a file of --save-model or --checkpoint could not be written: on the host
+// of rank 0, which writes them.
+void check_rank_outputs(const Options& options);
 
 // Returns a report with the environment and without runs.
 report::Report begin_report(const Options& options, std::vector<std::string> arguments);

@@ -40,6 +40,7 @@ struct FakeAgent {
   report::MachineSnapshot load = {};
   int inputs_asked = 0, runs = 0;
   bool is_gone = false;  // for good
+  bool writes = false;
 };
 
 class FakeStream final : public AgentStream {
@@ -56,6 +57,7 @@ class FakeStream final : public AgentStream {
     }
     if (std::holds_alternative<AgentInputs>(*order)) {
       ++agent_.inputs_asked;
+      agent_.writes = std::get<AgentInputs>(*order).writes;
       say(agent_.inputs);
     }
     if (const auto* const run = std::get_if<AgentRun>(&*order)) {
@@ -324,11 +326,14 @@ TEST_F(AgentHostsTest, StartsTheAgentsOfALaunchersEngineAnewForEachRun) {
   HostJob job = job_of({{0}, {1}});
   run(*hosts, job);
   EXPECT_EQ(agents[1].inputs_asked, 1);
+  EXPECT_TRUE(agents[0].writes);
+  EXPECT_FALSE(agents[1].writes);
   job.backend = "mpi";
   run(*hosts, job);
   EXPECT_EQ(agents[1].inputs_asked, 1) << "it has not been used";
   run(*hosts, job);
   EXPECT_EQ(agents[1].inputs_asked, 2);
+  EXPECT_FALSE(agents[0].writes) << "a run may have written by now";
   EXPECT_EQ(agents[1].runs, 3);
 }
 

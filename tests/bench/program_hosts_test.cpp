@@ -112,6 +112,15 @@ TEST_F(Launchers, RefuseMoreDevicesThanSlotsBeforeAnythingRuns) {
   EXPECT_EQ(program.read("report.json"), "");
 }
 
+TEST_F(Launchers, LookWhereRankZeroWritesForTheFoldersOfItsFiles) {
+  for (const std::string option : {"--save-model", "--checkpoint"}) {
+    const ProgramResult result =
+        program.run(on_hosts("ddp", "2", {option + "=nowhere/w.safetensors"}));
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("host 127.0.0.1: " + option), HasSubstr("nowhere")));
+  }
+}
+
 TEST_F(Launchers, RefuseAPortThatIsNoneBeforeAnythingRuns) {
   for (const char* port : {"70000", "29x", "0"}) {
     program.environment["MASTER_PORT"] = port;
