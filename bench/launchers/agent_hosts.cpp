@@ -35,8 +35,6 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr std::size_t kNonceBytes = 16;
-
 std::set<std::size_t> first_agents(std::size_t count) {
   std::set<std::size_t> agents;
   while (agents.size() < count) agents.insert(agents.size());
@@ -157,10 +155,9 @@ std::size_t AgentHosts::leader_of(std::size_t agent) const {
 void AgentHosts::find_devices(HostDevices& devices, int servers_on_cpu) const {
   std::vector<std::pair<int, CudaProbe>> visible;
   std::map<std::string, int> on_host;  // slots so far, by mark
-  for (std::size_t agent = 0; agent < hosts_.size(); ++agent) {
+  for (std::size_t agent = 0; agent < hosts_.size(); ++agent)
     for (int slot = 0; slot < hosts_[agent].slots; ++slot)
       visible.emplace_back(on_host[view(agent).mark]++, view(agent).gpus);
-  }
   std::size_t all_cores = 0;
   for (const std::size_t leader : leaders_) all_cores += cores_of_machine(view(leader).mark).size();
   devices.cpu.cores.resize(all_cores);
@@ -207,9 +204,8 @@ void AgentHosts::describe(report::Environment& environment) const {
 std::string AgentHosts::backend(const std::string& wanted, const std::string& device, int workers,
                                 int servers, int first_devices) const {
   int room = 0;
-  for (std::size_t agent = 0; agent < hosts_.size(); ++agent) {
+  for (std::size_t agent = 0; agent < hosts_.size(); ++agent)
     if (leader_of(agent) == 0) room += hosts_[agent].slots;
-  }
   if (first_devices > room) {
     throw ConfigError(fmt::format(
         "a process with {} devices is on the first host, but {} has {}; give it more (HOST:N), or "
@@ -353,9 +349,8 @@ void AgentHosts::prepare(const HostJob& job) {
   std::set<std::size_t> wanted;
   for (const HostPlace& place : places) wanted.insert({place.host, leader_of(place.host)});
   std::set<std::size_t> new_ones;
-  for (const std::size_t agent : wanted) {
+  for (const std::size_t agent : wanted)
     if (!links_[agent].lost().empty()) new_ones.insert(agent);
-  }
   if (!new_ones.empty() && source_->starts_anew()) {
     try {
       connect(wanted);
@@ -449,7 +444,7 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   const double begin_s = steady_s();
   const std::vector<HostPlace> places = places_of(job);
   const RankHosts joined = hosts_of(places);
-  const std::string nonce = random_hex(kNonceBytes);
+  const std::string nonce = random_hex(16);
   const Variables variables = meeting(job, places.size(), !joined.are_several(), nonce);
   if (interrupt_requested() || is_told_to_end()) return {.interrupted = true};
   std::vector<AgentRun> all = orders(job, places, joined);
