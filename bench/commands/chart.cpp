@@ -152,7 +152,7 @@ class Chart final : public Subcommand {
                 "What to draw [scaling; bandwidth of reports of ddpbench comm]",
                 one_of(kind_words()));
     options.add("--axis", "", &axis_, "accuracy: what to draw it over [seconds]",
-                one_of({"seconds", "steps"}));
+                one_of({"seconds", "steps", "samples"}));
     filter_.define(options);
     collectives_.define(options);
     output_.define(options,
@@ -177,7 +177,9 @@ class Chart final : public Subcommand {
     }
     choose(kind, files);
     const std::vector<report::Report> reports = reports_of(std::move(files));
-    const auto axis = axis_ == "steps" ? report::CourseAxis::steps : report::CourseAxis::seconds;
+    const auto axis = axis_ == "steps"     ? report::CourseAxis::steps
+                      : axis_ == "samples" ? report::CourseAxis::samples
+                                           : report::CourseAxis::seconds;
     const ChartDrawing drawing = draw_chart(kind, reports, axis);
     if (!drawing.empty_reason.empty()) {
       std::string text =

@@ -193,8 +193,9 @@ BucketsChart buckets_chart(std::span<const Report> reports);
 
 // ---- accuracy ----
 
-// What training is measured in along the chart: its time without evaluation, or its steps.
-enum class CourseAxis : std::uint8_t { seconds, steps };
+// What training is measured in along the chart: its time without evaluation, its steps, or the
+// samples of these.
+enum class CourseAxis : std::uint8_t { seconds, steps, samples };
 
 // The end of one epoch.
 struct AccuracyPoint {

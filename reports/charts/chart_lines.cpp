@@ -109,6 +109,11 @@ bool tells_miou(const RunGroup& group) {
 // How far a run's file of --resume-training had come.
 ResumedFrom resumed_from(const Run& run) { return run.resumed.value_or(ResumedFrom{}); }
 
+// How far a run is after so many steps, by an axis other than time.
+double course_of(const Run& run, CourseAxis axis, double steps) {
+  return axis == CourseAxis::samples ? steps * static_cast<double>(run.global_batch_size) : steps;
+}
+
 // What the repetitions of a group have after one epoch.
 struct EpochValues {
   std::vector<double> trained, test_accuracy, train_loss;
@@ -118,15 +123,18 @@ std::vector<EpochValues> epochs_of(const RunGroup& group, CourseAxis axis, bool 
   std::vector<EpochValues> epochs;
   for (const Run* run : group.runs) {
     // How long the steps before took is not recorded.
-    double trained = axis == CourseAxis::steps ? static_cast<double>(resumed_from(*run).step) : 0;
+    const bool by_time = axis == CourseAxis::seconds;
+    const auto resumed = static_cast<double>(resumed_from(*run).step);
+    double trained = by_time ? 0 : course_of(*run, axis, resumed);
     if (run->epochs.size() > epochs.size()) epochs.resize(run->epochs.size());
     for (std::size_t e = 0; e < run->epochs.size(); ++e) {
       const EpochRow& epoch = run->epochs[e];
-      if (axis == CourseAxis::seconds) {
+      if (by_time) {
         trained += epoch.time_s;
       } else if (run->global_batch_size > 0) {  // all steps process it
-        trained += std::round(static_cast<double>(epoch.samples) /
-                              static_cast<double>(run->global_batch_size));
+        trained += course_of(*run, axis,
+                             std::round(static_cast<double>(epoch.samples) /
+                                        static_cast<double>(run->global_batch_size)));
       }
       epochs[e].trained.push_back(trained);
       epochs[e].test_accuracy.push_back(of_miou ? *epoch.test_miou : *epoch.test_accuracy.value);
@@ -147,8 +155,9 @@ void add_losses(const RunGroup& group, std::size_t series, AccuracyChart& chart)
       if (!plausible(point.train_loss) || !plausible(point.train_s)) continue;
       const std::int64_t step = resumed_from(*run).step + point.step;
       Values& values = steps[step];
-      values.trained.push_back(chart.axis == CourseAxis::seconds ? point.train_s
-                                                                 : static_cast<double>(step));
+      values.trained.push_back(chart.axis == CourseAxis::seconds
+                                   ? point.train_s
+                                   : course_of(*run, chart.axis, static_cast<double>(step)));
       values.train_loss.push_back(point.train_loss);
     }
   }
@@ -205,10 +214,11 @@ void note_points(AccuracyChart& chart) {
         i > 0 && chart.points[i - 1].series == chart.points[i].series && counts[i] < counts[i - 1];
   }
   std::vector<std::string>& notes = chart.caption.notes;
-  notes.emplace_back(chart.axis == CourseAxis::seconds
-                         ? "a point is the end of an epoch; the time is that of training, without "
-                           "evaluation"
-                         : "a point is the end of an epoch; steps are those of training");
+  notes.push_back(fmt::format("a point is the end of an epoch; {} of training{}",
+                              chart.axis == CourseAxis::seconds   ? "the time is that"
+                              : chart.axis == CourseAxis::samples ? "samples are those"
+                                                                  : "steps are those",
+                              chart.axis == CourseAxis::seconds ? ", without evaluation" : ""));
   if (!chart.losses.empty()) {
     notes.emplace_back(
         "the line of the loss is its mean since the reading before; a point is that "

@@ -270,7 +270,9 @@ using TrainingAxis = std::pair<Unit, Axis>;
 TrainingAxis training_axis(const AccuracyChart& chart) {
   double most = 0;
   for (const AccuracyPoint& point : chart.points) most = std::max(most, point.trained.max);
-  const Unit unit = chart.axis == CourseAxis::seconds ? time_unit(most) : Unit{"steps", 1};
+  const Unit unit = chart.axis == CourseAxis::seconds   ? time_unit(most)
+                    : chart.axis == CourseAxis::samples ? Unit{"samples", 1}
+                                                        : Unit{"steps", 1};
   return {unit, axis_to(most, unit, kTicks)};
 }
 

@@ -69,6 +69,10 @@ TEST(AccuracyChart, MeasuresTrainingInStepsWhereThatIsAskedFor) {
   EXPECT_EQ(chart.points[0].trained.median, steps);
   EXPECT_EQ(chart.points[1].trained.median, 2 * steps);
   EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("steps are those of training")));
+  const AccuracyChart over_samples = accuracy_chart({&report, 1}, CourseAxis::samples);
+  EXPECT_EQ(over_samples.points[1].trained.median,
+            2 * steps * static_cast<double>(run.global_batch_size));
+  EXPECT_THAT(over_samples.caption.notes, Contains(HasSubstr("samples are those of training")));
 }
 
 TEST(AccuracyChart, HasTheMediansOfTheLossOverRepetitionsAfterEachStep) {
@@ -105,6 +109,7 @@ TEST(AccuracyChart, BeginsARunWhereItsTrainingWasResumed) {
   EXPECT_EQ(chart.points[1].epochs, 5);
   EXPECT_EQ(chart.losses.at(0).step, 40);
   EXPECT_EQ(chart.losses[0].trained, 40);
+  EXPECT_EQ(accuracy_chart({&report, 1}, CourseAxis::samples).losses.at(0).trained, 400);
   EXPECT_EQ(accuracy_of({run}).points[1].trained.median, 18);  // s since then
 }
 
