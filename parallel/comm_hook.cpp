@@ -34,10 +34,7 @@ class EncodingHook final : public CommHook {
             {&error_, MemoryCategory::communication, encoding_.is_cast() ? 0 : flat}};
   }
 
-  void open(const nn::ParameterPlan& parameters, std::span<const Bucket> buckets) override {
-    allocate(device(), planned(parameters, buckets));
-    registered_.add(world(), encoded_);
-  }
+  void open() override { registered_.add(world(), encoded_); }
 
   comm::Work start(std::size_t b, const BufferView& gradients,
                    const comm::CallOptions& options) override {

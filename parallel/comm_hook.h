@@ -39,8 +39,8 @@ class CommHook {
 
   virtual std::vector<PlannedBuffer> planned(const nn::ParameterPlan& parameters,
                                              std::span<const Bucket> buckets) = 0;
-  // Allocates and registers. Collective.
-  virtual void open(const nn::ParameterPlan& parameters, std::span<const Bucket> buckets) = 0;
+  // Once what is planned is there: registers it. Collective.
+  virtual void open() = 0;
   // Queues the encoding of bucket b's gradients behind them, and the transfer behind that.
   virtual comm::Work start(std::size_t b, const BufferView& gradients,
                            const comm::CallOptions& options) = 0;

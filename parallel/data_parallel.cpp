@@ -29,8 +29,6 @@ namespace ddpbench {
 namespace {
 
 constexpr int kPrimary = 0;
-// dp's collectives are on the step's critical path, so each thread runs its own share.
-constexpr comm::Start kStart = comm::Start::deferred;
 
 class DataParallel final : public Strategy {
  public:
@@ -89,7 +87,7 @@ class DataParallel final : public Strategy {
     });
   }
 
-  void publish() override {
+  void publish(bool) override {
     run_all([this](std::size_t i) {
       if (context_.local.empty()) return;
       send_weights(i, replicas_[i]->graph().weights());
@@ -166,7 +164,7 @@ class DataParallel final : public Strategy {
     void* out = i == kPrimary ? static_cast<void*>(whole) : inputs_[i].data();
     context_.local[i]
         ->scatter({whole, part * replicas_.size(), DataType::fp32}, {out, part, DataType::fp32},
-                  kPrimary, {.after = &stream, .start = kStart})
+                  kPrimary, deferred_after(stream))
         .wait(stream);
   }
 
@@ -185,7 +183,7 @@ class DataParallel final : public Strategy {
   void send_weights(std::size_t i, const Buffer& target) {
     Stream& stream = replicas_[i]->stream();
     context_.local[i]
-        ->broadcast(flat_elements(target.view()), kPrimary, {.after = &stream, .start = kStart})
+        ->broadcast(flat_elements(target.view()), kPrimary, deferred_after(stream))
         .wait(stream);
   }
 
@@ -200,7 +198,7 @@ class DataParallel final : public Strategy {
       replica.loss(input.labels, scale, input.valid_weight);
       return;
     }
-    const comm::CallOptions options{.after = &stream, .start = kStart};
+    const comm::CallOptions options = deferred_after(stream);
     {
       const ScopedPhase phase(observer(i), Phase::gather, stream);
       for (std::size_t k = 0; k < gathered_.size(); ++k) {
@@ -230,7 +228,7 @@ class DataParallel final : public Strategy {
     const ScopedPhase phase(observer(i), Phase::reduce, replica.stream());
     context_.local[i]
         ->reduce(flat_elements(replica.graph().gradients().view()), comm::ReduceOp::sum, kPrimary,
-                 {.after = &replica.stream(), .start = kStart})
+                 deferred_after(replica.stream()))
         .wait(replica.stream());
   }
 

@@ -20,12 +20,6 @@ class AllReduce final : public GradientExchange {
   AllReduce(const StrategyConfig& config, const StrategyContext& context)
       : GradientExchange(config, context), hook_(make_comm_hook(config, context)) {}
 
-  void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) override {
-    Buffer summary;
-    needs.add(planned_summary(summary));
-    if (hook_) needs.add(hook_->planned(parameters, plan_groups(parameters)));
-  }
-
   // A hook decodes a bucket while the next ones are on their way.
   void finish(bool) override {
     if (!hook_) return wait_for_started(Phase::comm_wait);
@@ -64,12 +58,13 @@ class AllReduce final : public GradientExchange {
     return replica_->graph().gradients().view().slice(bucket.offset_bytes, bucket.bytes);
   }
 
-  std::vector<Bucket> open() override {
-    std::vector<Bucket> buckets = plan_groups(replica_->graph().plan());
+  std::vector<PlannedBuffer> planned(const nn::ParameterPlan& parameters) override {
+    if (!hook_) return {};
+    return hook_->planned(parameters, plan_groups(parameters));
+  }
+  void open(const std::vector<Bucket>& buckets) override {
     agree_on(buckets);
-    if (hook_) hook_->open(replica_->graph().plan(), buckets);
-    if (!hook_) registered_.add(world(), replica_->graph().gradients());
-    return buckets;
+    hook_ ? hook_->open() : registered_.add(world(), replica_->graph().gradients());
   }
 
   comm::Work start(std::size_t b, const comm::CallOptions& options) override {
@@ -99,7 +94,6 @@ class ReadyTimes final : public GradientExchange {
   void finish(bool) override {}
 
  private:
-  std::vector<Bucket> open() override { return plan_groups(replica_->graph().plan()); }
   comm::Work start(std::size_t, const comm::CallOptions&) override { return {}; }
 };
 
@@ -151,10 +145,18 @@ void GradientBucketer::start_ready() {
   }
 }
 
+void GradientExchange::plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) {
+  Buffer summary;
+  needs.add(planned_summary(summary));
+  needs.add(planned(parameters));
+}
+
 void GradientExchange::connect(Replica& replica) {
   replica_ = &replica;
   pass_ = passes() - 1;
-  std::vector<Bucket> buckets = open();
+  std::vector<Bucket> buckets = plan_transfers(replica.graph().plan());
+  allocate(replica.device(), planned(replica.graph().plan()));
+  open(buckets);
   started_.resize(passes() * buckets.size());
   followed_.resize(buckets.size());
   for (std::size_t b = 0; b < started_.size(); ++b) {

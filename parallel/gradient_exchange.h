@@ -66,8 +66,8 @@ class GradientExchange {
 
   // Says which memory of the replica peers map, and whether it updates its own weights.
   virtual void adapt(ReplicaOptions& options) { options.gradient_sharing = Sharing::mappable; }
-  // Adds what open() will allocate, before anything is. May be collective.
-  virtual void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) = 0;
+  // Adds what connect() will allocate, before anything is. May be collective.
+  virtual void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs);
   // Agrees with the peers on buckets, and registers memory. `replica` outlives this. Collective.
   void connect(Replica& replica);
 
@@ -99,8 +99,13 @@ class GradientExchange {
  protected:
   // Called before the first backward pass of a step whose gradients are exchanged.
   virtual void begin_step() {}
-  // Allocates, agrees and registers. Returns the buckets, in the order in which they are started.
-  virtual std::vector<Bucket> open() = 0;
+  virtual std::vector<PlannedBuffer> planned(const nn::ParameterPlan&) { return {}; }
+  // The buckets, in the order in which they are started.
+  virtual std::vector<Bucket> plan_transfers(const nn::ParameterPlan& parameters) const {
+    return plan_groups(parameters);
+  }
+  // Once what is planned is there: agrees on the buckets and registers memory.
+  virtual void open(const std::vector<Bucket>& /*buckets*/) {}
   // Queues the transfer of bucket b, whose gradients are complete.
   virtual comm::Work start(std::size_t b, const comm::CallOptions& options) = 0;
 
@@ -151,19 +156,22 @@ class GradientExchange {
 };
 
 // What the rows of strategies.cpp name.
-//
+using MakeExchange = std::unique_ptr<GradientExchange>(const StrategyConfig& config,
+                                                       const StrategyContext& context);
 // `ddp`: gradients are averaged by all-reduce, and every rank updates its own copy (Li et al., VLDB
 // 2020). Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients.
-std::unique_ptr<GradientExchange> make_all_reduce(const StrategyConfig& config,
-                                                  const StrategyContext& context);
+MakeExchange make_all_reduce;
 // `localsgd`: replicas update by their own gradients, and average weights (local_sgd.cpp).
-std::unique_ptr<GradientExchange> make_local_sgd(const StrategyConfig& config,
-                                                 const StrategyContext& context);
+MakeExchange make_local_sgd;
 // For one device: sends nothing, and tells when the gradients of ddp's buckets are ready.
-std::unique_ptr<GradientExchange> make_ready_times(const StrategyConfig& config,
-                                                   const StrategyContext& context);
+MakeExchange make_ready_times;
 // `ps`: shards are pushed to the servers and pulled from them (parameter_server.cpp).
-std::unique_ptr<GradientExchange> make_push_and_pull(const StrategyConfig& config,
-                                                     const StrategyContext& context);
+MakeExchange make_push_and_pull;
+// `zero1`: as ddp, but each rank updates its own part of every bucket.
+MakeExchange make_sharded;
+// `zero2`: and each rank keeps the gradients of its parts alone.
+MakeExchange make_sharded_gradients;
+// `zero3`: and its parts of the weights, which are gathered unit by unit (sharded_units.cpp).
+MakeExchange make_sharded_units;
 
 }  // namespace ddpbench

@@ -26,12 +26,6 @@ class LocalSgd final : public GradientExchange {
 
   void adapt(ReplicaOptions& options) override { options.weight_sharing = Sharing::mappable; }
 
-  void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) override {
-    Buffer summary;
-    needs.add(planned_summary(summary));
-    needs.add(planned_outer(parameters.flat_bytes));
-  }
-
   void finish(bool) override {}
 
   void update(float grad_scale, bool stale) override {
@@ -46,7 +40,7 @@ class LocalSgd final : public GradientExchange {
   // Tells the buckets of weights, in the steps that average them.
   void report(PhaseObserver& observer) override {
     for (std::size_t b = 0; steps_ == 0 && b < buckets().size(); ++b) {
-      if (static_cast<int>(b) == config_.faults.missing_bucket) continue;
+      if (is_missing(b)) continue;
       const comm::WorkTimes times = averaged_[b].times();
       report_transfer(observer, b, buckets()[b].bytes, times.start_s, times);
     }
@@ -100,21 +94,17 @@ class LocalSgd final : public GradientExchange {
             .nesterov = config_.outer_momentum > 0};
   }
 
-  std::vector<PlannedBuffer> planned_outer(std::size_t flat_bytes) {
+  std::vector<PlannedBuffer> planned(const nn::ParameterPlan& parameters) override {
     if (!has_outer()) return {};
-    return {{&anchor_, MemoryCategory::optimizer, flat_bytes},
+    return {{&anchor_, MemoryCategory::optimizer, parameters.flat_bytes},
             {&velocity_, MemoryCategory::optimizer,
-             ops::optimizer_state_bytes(outer(), flat_bytes / sizeof(float))}};
+             ops::optimizer_state_bytes(outer(), parameters.flat_bytes / sizeof(float))}};
   }
 
-  std::vector<Bucket> open() override {
-    const nn::ParameterPlan& plan = replica_->graph().plan();
-    std::vector<Bucket> buckets = plan_groups(plan);
-    allocate(replica_->device(), planned_outer(plan.flat_bytes));
+  void open(const std::vector<Bucket>& buckets) override {
     agree_on(buckets);
     registered_.add(world(), replica_->graph().weights());
     averaged_.resize(buckets.size());
-    return buckets;
   }
 
   comm::Work start(std::size_t, const comm::CallOptions&) override { return {}; }
@@ -133,7 +123,7 @@ class LocalSgd final : public GradientExchange {
     {
       const ScopedPhase phase(observer, Phase::comm_wait, replica_->stream());
       for (std::size_t b = 0; b < buckets().size(); ++b) {
-        if (static_cast<int>(b) == config_.faults.missing_bucket) continue;
+        if (is_missing(b)) continue;
         const Bucket& bucket = buckets()[b];
         averaged_[b] = all_reduce(weights().slice(bucket.offset_bytes, bucket.bytes),
                                   {.after = &replica_->stream(),

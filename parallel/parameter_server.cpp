@@ -47,7 +47,7 @@ class PushAndPull final : public GradientExchange {
     const auto hash = combine_hash(plan.hash, static_cast<std::uint64_t>(config_.servers));
     const PlanSummary own{hash, plan.flat_bytes};
     agree_on_plan(world(), *context_.devices[0], &own);
-    needs.add(planned_buffers(plan.flat_bytes));
+    needs.add(planned(plan));
   }
 
   // New parameters go straight into the weights, averaged gradients straight into the gradients.
@@ -129,9 +129,12 @@ class PushAndPull final : public GradientExchange {
     return context_.control != nullptr && config_.serves_one_by_one() != nullptr;
   }
 
-  std::vector<Bucket> open() override {
+  std::vector<Bucket> plan_transfers(const nn::ParameterPlan& parameters) const override {
+    return plan_shards(parameters.flat_bytes, config_.servers, &parameters);
+  }
+
+  void open(const std::vector<Bucket>&) override {
     const nn::Graph& graph = replica_->graph();
-    allocate(replica_->device(), planned_buffers(graph.plan().flat_bytes));
     // Registration is collective: the servers register as many buffers, in the same order.
     const std::array<const Buffer*, kRegisteredBuffers> shared = {&graph.gradients(),
                                                                   &graph.weights(), &stale_sink_};
@@ -142,15 +145,14 @@ class PushAndPull final : public GradientExchange {
     }
     commands_sent_.resize(servers());
     pulls_.resize(servers());
-    return plan_shards(graph.plan().flat_bytes, config_.servers, &graph.plan());
   }
 
-  std::vector<PlannedBuffer> planned_buffers(std::size_t flat_bytes) {
+  std::vector<PlannedBuffer> planned(const nn::ParameterPlan& parameters) override {
     const bool stale = config_.faults.stale_replica == world().rank();
     return {{&commands_, MemoryCategory::communication,
              context_.control != nullptr ? 0 : command_bytes()},
-            {&stale_sink_, MemoryCategory::communication, stale ? flat_bytes : sizeof(float),
-             Sharing::mappable}};
+            {&stale_sink_, MemoryCategory::communication,
+             stale ? parameters.flat_bytes : sizeof(float), Sharing::mappable}};
   }
 
   std::size_t command_bytes() const {
@@ -186,7 +188,8 @@ class PushAndPull final : public GradientExchange {
   // Sends every server the same command and waits until all have taken it.
   void command_all(ServerCommand command) {
     write_commands(command);
-    for (std::size_t s = 0; s < servers(); ++s) wait_for(tell(s, after_stream()));
+    for (std::size_t s = 0; s < servers(); ++s)
+      wait_for(tell(s, deferred_after(replica_->stream())));
     replica_->stream().synchronize();
   }
 
@@ -202,13 +205,10 @@ class PushAndPull final : public GradientExchange {
     if (!on_server() || world().rank() != 0) return;
     for (std::size_t s = 0; s < servers(); ++s) {
       world()
-          .send(elements_of(replica_->graph().weights(), s), rank_of(s), after_stream())
+          .send(elements_of(replica_->graph().weights(), s), rank_of(s),
+                deferred_after(replica_->stream()))
           .wait(replica_->stream());
     }
-  }
-
-  comm::CallOptions after_stream() const {
-    return {.after = &replica_->stream(), .start = comm::Start::deferred};
   }
 
   // Each server sends its shard of `flat`.
@@ -230,8 +230,9 @@ class PushAndPull final : public GradientExchange {
     Stream& stream = replica_->stream();
     const bool by_host = context_.control != nullptr;
     for (std::size_t s = 0; s < servers(); ++s) {
-      wait_for(context_.commands().recv(command_of(servers() + s), rank_of(s),
-                                        by_host ? comm::CallOptions{} : after_stream()));
+      wait_for(context_.commands().recv(
+          command_of(servers() + s), rank_of(s),
+          by_host ? comm::CallOptions{} : deferred_after(replica_->stream())));
     }
     std::vector<std::int64_t> next(servers());
     const std::size_t bytes = next.size() * sizeof(ServerCommand);

@@ -118,10 +118,6 @@ BufferView PipelineStage::output_slot(int pass) const {
   return slots_.view().slice(inputs + slot_of(pass) * slot_distance(output_bytes_), output_bytes_);
 }
 
-comm::CallOptions PipelineStage::after_stream(comm::Start start) const {
-  return {.after = &replica_->stream(), .start = start};
-}
-
 void PipelineStage::wait_for(const comm::Work& work) {
   const ScopedPhase phase(context_.observer, Phase::stage_wait, replica_->stream());
   work.wait(replica_->stream());
@@ -176,7 +172,7 @@ const float* PipelineStage::receive_input(int pass) {
   const BufferView slot = input_slot(pass);
   wait_for(returned_[slot_of(pass)]);
   wait_for(forward_world().recv(flat_elements(slot), forward_world().rank() - 1,
-                                after_stream(comm::Start::deferred)));
+                                deferred_after(replica_->stream())));
   return slot.as<float>().data();
 }
 
@@ -187,7 +183,7 @@ void PipelineStage::send_output(int pass) {
   wait_for(sent);
   replica_->device().copy(stream, slot, floats(replica_->graph().output(), slot.bytes));
   sent = forward_world().send(flat_elements(slot), forward_world().rank() + 1,
-                              after_stream(comm::Start::now));
+                              {.after = &replica_->stream()});
 }
 
 void PipelineStage::backward_pass(int pass, float grad_scale,
@@ -201,7 +197,7 @@ void PipelineStage::backward_pass(int pass, float grad_scale,
     wait_for(sent_[slot_of(pass)]);
     const BufferView slot = output_slot(pass);
     const comm::Work received = backward_world().recv(
-        flat_elements(slot), forward_world().rank() + 1, after_stream(comm::Start::deferred));
+        flat_elements(slot), forward_world().rank() + 1, deferred_after(replica_->stream()));
     compute_again(pass);
     wait_for(received);
     replica_->device().copy(stream, floats(graph.output_gradient(), slot.bytes), slot);
@@ -211,7 +207,7 @@ void PipelineStage::backward_pass(int pass, float grad_scale,
   const BufferView slot = input_slot(pass);
   replica_->device().copy(stream, slot, floats(graph.input_gradient(), slot.bytes));
   returned_[slot_of(pass)] = backward_world().send(flat_elements(slot), forward_world().rank() - 1,
-                                                   after_stream(comm::Start::now));
+                                                   {.after = &replica_->stream()});
 }
 
 void PipelineStage::finish() {

@@ -83,7 +83,6 @@ class PipelineStage {
   const float* receive_input(int pass);
   void send_output(int pass);
   void wait_for(const comm::Work& work);
-  comm::CallOptions after_stream(comm::Start start) const;
 
   const StrategyConfig& config_;
   StrategyContext context_;

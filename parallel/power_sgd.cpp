@@ -40,8 +40,7 @@ class PowerSgd final : public CommHook {
             {&workspace_, kCategory, workspace_bytes_}};
   }
 
-  void open(const nn::ParameterPlan& parameters, std::span<const Bucket> buckets) override {
-    allocate(device(), planned(parameters, buckets));
+  void open() override {
     registered_.add(world(), left_);
     if (right_) registered_.add(world(), right_);
   }

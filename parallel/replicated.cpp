@@ -93,11 +93,10 @@ class Replicated final : public Strategy {
   void report(PhaseObserver& observer) override {
     if (exchange_ && !skipped_) exchange_->report(observer);
   }
-  void serve() override {
+  ServedPushes serve() override {
     ensure(server_ != nullptr, "rank {} is no server", rank_);
-    server_->serve();
+    return server_->serve();
   }
-  ServedPushes served_pushes() const override { return server_->served(); }
   bool skipped() const override { return skipped_; }
 
   void reset() override {
@@ -112,12 +111,9 @@ class Replicated final : public Strategy {
   BufferView fetch_gradients(std::size_t i) override {
     return exchange_ ? exchange_->fetch_gradients() : Strategy::fetch_gradients(i);
   }
-  void publish_for_evaluation() override {
-    if (!replica_->graph().plan().has_units()) return publish();
-    if (shares_state()) broadcast_state(*context_.world, *replica_, kStateRoot);
-  }
-  void publish() override {
-    if (exchange_) exchange_->publish();
+  void publish(bool to_evaluate) override {
+    const bool comes_by_unit = to_evaluate && replica_->graph().plan().has_units();
+    if (exchange_ && !comes_by_unit) exchange_->publish();
     if (shares_state()) broadcast_state(*context_.world, *replica_, kStateRoot);
   }
   void evaluate(std::size_t i, const StepInput& input, std::int64_t samples) override {

@@ -131,7 +131,7 @@ comm::Elements ServerShard::shard_of(const Buffer& buffer, std::size_t slot) con
   return {buffer.data() + slot * slot_bytes_, count_, DataType::fp32};
 }
 
-void ServerShard::serve() {
+ServedPushes ServerShard::serve() {
   for (;;) {
     switch (next_command()) {
       case ServerCommand::push:
@@ -160,7 +160,8 @@ void ServerShard::serve() {
         transfer(Transfer::load);
         break;
       case ServerCommand::goodbye:
-        return stream_->synchronize();
+        stream_->synchronize();
+        return served_;
     }
   }
 }

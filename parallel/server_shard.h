@@ -53,8 +53,7 @@ class ServerShard {
   ServerShard(const ServerShard&) = delete;
   ServerShard& operator=(const ServerShard&) = delete;
 
-  void serve();
-  const ServedPushes& served() const { return served_; }
+  ServedPushes serve();
 
  private:
   // A worker that is served by itself.

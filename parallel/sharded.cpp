@@ -76,12 +76,6 @@ void Sharded::adapt(ReplicaOptions& options) {
   options.updates = false;
 }
 
-void Sharded::plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) {
-  Buffer summary;
-  needs.add(planned_summary(summary));
-  needs.add(planned_state(plan_buckets_of(parameters)));
-}
-
 void Sharded::finish(bool) { wait_for_started(Phase::comm_wait); }
 
 void Sharded::update(float grad_scale, bool stale) {
@@ -134,7 +128,7 @@ bool Sharded::is_divided(std::size_t b) const {
   return buckets()[b].bytes > 0 && buckets()[b].bytes % granule() == 0;
 }
 
-std::vector<Bucket> Sharded::plan_buckets_of(const nn::ParameterPlan& parameters) const {
+std::vector<Bucket> Sharded::plan_transfers(const nn::ParameterPlan& parameters) const {
   return plan_divisible(plan_groups(parameters), parameters.flat_bytes, granule());
 }
 
@@ -196,20 +190,16 @@ void Sharded::gather_gradients(const BufferView& flat) {
   }
 }
 
-std::vector<PlannedBuffer> Sharded::planned_state(const std::vector<Bucket>& buckets) {
-  owned_ = owned_bytes(buckets) / sizeof(float);
+std::vector<PlannedBuffer> Sharded::planned(const nn::ParameterPlan& parameters) {
+  owned_ = owned_bytes(plan_transfers(parameters)) / sizeof(float);
   return {
       {&state_, MemoryCategory::optimizer, ops::optimizer_state_bytes(config_.optimizer, owned_)}};
 }
 
-std::vector<Bucket> Sharded::open() {
-  const nn::Graph& graph = replica_->graph();
-  std::vector<Bucket> buckets = plan_buckets_of(graph.plan());
-  allocate(replica_->device(), planned_state(buckets));
+void Sharded::open(const std::vector<Bucket>& buckets) {
   agree_on(buckets);
-  registered_.add(world(), graph.gradients());
-  registered_.add(world(), graph.resident_weights());
-  return buckets;
+  registered_.add(world(), replica_->graph().gradients());
+  registered_.add(world(), replica_->graph().resident_weights());
 }
 
 comm::Work Sharded::start(std::size_t b, const comm::CallOptions& options) {
@@ -228,7 +218,7 @@ void Sharded::find_overflow() {
   const ScopedPhase phase(context_.observer, Phase::comm_wait, stream);
   world()
       .all_reduce({&scale->overflow, 1, DataType::fp32}, comm::ReduceOp::maximum,
-                  {.after = &stream, .start = comm::Start::deferred})
+                  deferred_after(stream))
       .wait(stream);
 }
 
@@ -259,7 +249,7 @@ void ShardedGradients::adapt(ReplicaOptions& options) {
 }
 
 void ShardedGradients::plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) {
-  Sharded::plan(parameters, needs);
+  GradientExchange::plan(parameters, needs);
   const std::size_t fetched = config_.is_verified ? parameters.flat_bytes : 0;
   needs.add(std::array{PlannedBuffer{&fetched_, MemoryCategory::gradients, fetched}});
 }
@@ -292,7 +282,7 @@ BufferView ShardedGradients::fetch_gradients() {
 // before. Nobody reads them, nor those between weights.
 void ShardedGradients::place_gradients(nn::ParameterPlan& plan) {
   const std::vector<Bucket> groups = plan_groups(plan);
-  const std::vector<Bucket> buckets = plan_buckets_of(plan);
+  const std::vector<Bucket> buckets = plan_transfers(plan);
   std::vector<Lifetime> lives;
   std::size_t parameter = 0;
   for (const Bucket& group : groups) {

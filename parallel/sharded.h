@@ -18,7 +18,6 @@ class Sharded : public GradientExchange {
   using GradientExchange::GradientExchange;
 
   void adapt(ReplicaOptions& options) override;
-  void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) override;
   void finish(bool stale) override;
   // A stale rank leaves old weights in the parts that it owns, for all.
   void update(float grad_scale, bool stale) override;
@@ -32,7 +31,7 @@ class Sharded : public GradientExchange {
   std::size_t granule() const;
   // Else it is the tail, or nothing.
   bool is_divided(std::size_t b) const;
-  std::vector<Bucket> plan_buckets_of(const nn::ParameterPlan& parameters) const;
+  std::vector<Bucket> plan_transfers(const nn::ParameterPlan& parameters) const override;
   std::size_t own_bytes(const Bucket& bucket) const;
   std::size_t owned_bytes(const std::vector<Bucket>& buckets) const;
   BufferView whole(const BufferView& flat, std::size_t b) const;
@@ -56,8 +55,8 @@ class Sharded : public GradientExchange {
   // Makes updated weights known to all.
   virtual void gather_weights();
 
-  virtual std::vector<PlannedBuffer> planned_state(const std::vector<Bucket>& buckets);
-  std::vector<Bucket> open() override;
+  std::vector<PlannedBuffer> planned(const nn::ParameterPlan& parameters) override;
+  void open(const std::vector<Bucket>& buckets) override;
   comm::Work start(std::size_t b, const comm::CallOptions& options) override;
   std::size_t followed_bytes(std::size_t b) const override;  // weights
 
@@ -106,17 +105,5 @@ class ShardedGradients : public Sharded {
   Buffer fetched_;           // all gradients, where they were asked for
   Buffer zeros_;             // for the longest gap, where the loss is scaled
 };
-
-// What the rows of strategies.cpp name.
-//
-// `zero1`: as ddp, but each rank updates its own part of every bucket.
-std::unique_ptr<GradientExchange> make_sharded(const StrategyConfig& config,
-                                               const StrategyContext& context);
-// `zero2`: and each rank keeps the gradients of its parts alone.
-std::unique_ptr<GradientExchange> make_sharded_gradients(const StrategyConfig& config,
-                                                         const StrategyContext& context);
-// `zero3`: and its parts of the weights, which are gathered unit by unit.
-std::unique_ptr<GradientExchange> make_sharded_units(const StrategyConfig& config,
-                                                     const StrategyContext& context);
 
 }  // namespace ddpbench

@@ -190,16 +190,15 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
                     layer, largest->bytes, device.name(), *free));
   }
 
-  std::vector<PlannedBuffer> planned_state(const std::vector<Bucket>& units) override {
-    std::vector<PlannedBuffer> planned = ShardedGradients::planned_state(units);
+  std::vector<PlannedBuffer> planned(const nn::ParameterPlan& parameters) override {
+    std::vector<PlannedBuffer> planned = ShardedGradients::planned(parameters);
     planned.push_back(
         {&shard_, MemoryCategory::weights, owned_ * sizeof(float), Sharing::mappable});
     return planned;
   }
-  std::vector<Bucket> open() override {
-    std::vector<Bucket> units = ShardedGradients::open();
+  void open(const std::vector<Bucket>& units) override {
+    ShardedGradients::open(units);
     registered_.add(world(), shard_);
-    return units;
   }
 
   BufferView own_weights(std::size_t u) const override {

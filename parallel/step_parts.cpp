@@ -85,8 +85,7 @@ void SyncedBatch::gather(Stream& stream, const void* own, void* all, std::size_t
   // The call only reads its input, but Elements have no constant form.
   peers_
       ->all_gather({const_cast<void*>(own), count, DataType::int64},
-                   {all, count * count_, DataType::int64},
-                   {.after = &stream, .start = comm::Start::deferred})
+                   {all, count * count_, DataType::int64}, deferred_after(stream))
       .wait(stream);
 }
 

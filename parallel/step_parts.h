@@ -104,14 +104,17 @@ inline comm::Elements flat_elements(const BufferView& view) {
   return {view.data, view.bytes / sizeof(float), DataType::fp32};
 }
 
+// For calls on a step's critical path, which the waiting thread runs itself.
+inline comm::CallOptions deferred_after(Stream& stream) {
+  return {.after = &stream, .start = comm::Start::deferred};
+}
+
 // Queues the replica's part of a broadcast of the graphs' state from `root`, if there is any. Its
 // elements may be of any type: a broadcast copies bits.
 inline void broadcast_state(comm::Communicator& peers, Replica& replica, int root) {
   const Buffer& state = replica.graph().state();
   if (!state) return;
-  peers
-      .broadcast(flat_elements(state.view()), root,
-                 {.after = &replica.stream(), .start = comm::Start::deferred})
+  peers.broadcast(flat_elements(state.view()), root, deferred_after(replica.stream()))
       .wait(replica.stream());
 }
 

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "parallel/comm_hook.h"
 #include "parallel/pipeline_stage.h"
 #include "parallel/replica.h"
-#include "parallel/sharded.h"
 
 namespace ddpbench {
 namespace {
@@ -159,73 +161,61 @@ Outcome outcome_of(const StrategyConfig& config) {
   return row.averages_weights && (config.replicas == 1 || is_ddp) ? Outcome::exact : row.outcome;
 }
 
-// Why layers that are split over devices cannot train so; empty: they can.
-static std::string clash_of_stages(const StrategyConfig& config) {
-  if (config.stages == 1) return "";
-  if (config.sync_batch_norm) {
-    return "--sync-batch-norm=on: micro-batches of a layer are at no time together on all devices; "
-           "leave it out";
-  }
-  if (config.scales_loss) {
-    return "--precision=fp16: a stage that sees its own gradients alone cannot know whether the "
-           "others skip an update; use bf16";
-  }
-  return config.comm_hook == StrategyConfig{}.comm_hook
-             ? ""
-             : fmt::format("--comm-hook={}: it is for ddp", config.comm_hook);
+// Why a configuration cannot train: the first of these that holds. Empty: it can.
+static std::string clash_of(const StrategyConfig& c, const StrategyTraits& row) {
+  const std::string late = c.serves_one_by_one() != nullptr ? c.serves_one_by_one() : "";
+  const std::optional<ops::Encoding> hook = encoding_of(c.comm_hook);
+  const bool has_hook = c.comm_hook != StrategyConfig{}.comm_hook, is_split = c.stages > 1;
+  const bool keeps_error = has_hook && !(hook && hook->is_cast());
+  const bool on_server = c.ps_update == PsUpdate::server;
+  const int together = row.groups_ranks ? c.devices_per_process : 1;
+  const std::pair<bool, std::string> clashes[] = {
+      {c.replicas < 1 || c.per_device_batch < 1,
+       fmt::format("{}: {} devices with a batch of {} each cannot train", row.name, c.replicas,
+                   c.per_device_batch)},
+      {row.is_baseline() && c.replicas != 1,
+       fmt::format("strategy {} uses 1 device, but {} were requested", row.name, c.replicas)},
+      {row.has_servers && c.servers < 1,
+       fmt::format("strategy {} needs at least 1 server (--servers)", row.name)},
+      {!late.empty() && !on_server,
+       late + " --ps-update=worker: a late worker can pull only parameters; use "
+              "--ps-update=server"},
+      {!late.empty() && c.sync_batch_norm,
+       late + " --sync-batch-norm: workers would wait for each other's statistics; leave one out"},
+      {row.has_servers && c.scales_loss && on_server,
+       "--precision=fp16 --ps-update=server: a server that sees one shard cannot know whether the "
+       "others skip an update; use --ps-update=worker"},
+      {c.scales_loss && keeps_error,
+       fmt::format("--precision=fp16 --comm-hook={}: what it keeps of a step that is skipped would "
+                   "come back; use none, bf16 or fp16",
+                   c.comm_hook)},
+      {is_split && c.sync_batch_norm,
+       fmt::format("{} --sync-batch-norm=on: micro-batches of a layer are at no time together on "
+                   "all devices; leave it out",
+                   row.name)},
+      {is_split && c.scales_loss,
+       fmt::format("{} --precision=fp16: a stage that sees its own gradients alone cannot know "
+                   "whether the others skip an update; use bf16",
+                   row.name)},
+      {is_split && has_hook,
+       fmt::format("{} --comm-hook={}: it is for ddp", row.name, c.comm_hook)},
+      {c.backup_workers >= c.replicas,
+       fmt::format("--gpus={} --backup-workers={}: no gradient is left to take", c.replicas,
+                   c.backup_workers)},
+      {c.accumulation_steps < 1, "a step has at least 1 pass"},
+      {together < 1 || c.replicas % together != 0,
+       fmt::format(
+           "{}: {} devices are no whole number of processes with {} each (--devices-per-process)",
+           row.name, c.replicas, together)}};
+  const auto* const found = std::ranges::find_if(clashes, &std::pair<bool, std::string>::first);
+  return found == std::end(clashes) ? "" : found->second;
 }
 
 StrategyPlan plan_strategy(const StrategyConfig& config) {
-  if (config.replicas < 1 || config.per_device_batch < 1) {
-    throw ConfigError(fmt::format("{}: {} devices with a batch of {} each cannot train",
-                                  config.strategy, config.replicas, config.per_device_batch));
-  }
-  const StrategyTraits& traits = strategy_traits(config.strategy);
-  if (traits.is_baseline() && config.replicas != 1) {
-    throw ConfigError(fmt::format("strategy {} uses 1 device, but {} were requested", traits.name,
-                                  config.replicas));
-  }
-  if (traits.has_servers && config.servers < 1) {
-    throw ConfigError(fmt::format("strategy {} needs at least 1 server (--servers)", traits.name));
-  }
-  const char* const clash =
-      config.ps_update == PsUpdate::worker
-          ? "--ps-update=worker: a late worker can pull only parameters; use --ps-update=server"
-      : config.sync_batch_norm
-          ? "--sync-batch-norm: workers would wait for each other's statistics; leave one out"
-          : nullptr;
-  if (config.serves_one_by_one() && clash != nullptr) {
-    throw ConfigError(fmt::format("{} {}", config.serves_one_by_one(), clash));
-  }
-  if (traits.has_servers && config.scales_loss && config.ps_update == PsUpdate::server) {
-    throw ConfigError(
-        "--precision=fp16 --ps-update=server: a server that sees one shard cannot know whether the "
-        "others skip an update; use --ps-update=worker");
-  }
-  const std::optional<ops::Encoding> hook = encoding_of(config.comm_hook);
-  const bool keeps_error = config.comm_hook != "none" && !(hook && hook->is_cast());
-  if (config.scales_loss && keeps_error) {
-    throw ConfigError(fmt::format(
-        "--precision=fp16 --comm-hook={}: what it keeps of a step that is skipped would come back; "
-        "use none, bf16 or fp16",
-        config.comm_hook));
-  }
-  if (const std::string why = clash_of_stages(config); !why.empty()) {
-    throw ConfigError(fmt::format("{} {}", config.strategy, why));
-  }
-  if (config.backup_workers >= config.replicas) {
-    throw ConfigError(fmt::format("--gpus={} --backup-workers={}: no gradient is left to take",
-                                  config.replicas, config.backup_workers));
-  }
-  if (config.accumulation_steps < 1) throw ConfigError("a step has at least 1 pass");
-  const int ranks_per_process = traits.groups_ranks ? config.devices_per_process : 1;
-  if (ranks_per_process < 1 || config.replicas % ranks_per_process != 0) {
-    throw ConfigError(fmt::format(
-        "{}: {} devices are no whole number of processes with {} each (--devices-per-process)",
-        config.strategy, config.replicas, ranks_per_process));
-  }
-  return {.ranks = plan_ranks(config, traits),
-          .ranks_per_process = ranks_per_process,
+  const StrategyTraits& row = strategy_traits(config.strategy);
+  if (const std::string why = clash_of(config, row); !why.empty()) throw ConfigError(why);
+  return {.ranks = plan_ranks(config, row),
+          .ranks_per_process = row.groups_ranks ? config.devices_per_process : 1,
           .sampler_shards = config.replicas,
           .global_batch = config.per_device_batch * config.replicas * config.accumulation_steps};
 }

@@ -45,8 +45,7 @@ struct StrategyTraits {
   // The ranks that are no servers, of a job of at least one replica and one sample.
   std::vector<RankPlan> (*plan)(const StrategyConfig&) = nullptr;
   // How several ranks exchange gradients; null for one rank, and where `make` makes all.
-  std::unique_ptr<GradientExchange> (*exchange)(const StrategyConfig&,
-                                                const StrategyContext&) = nullptr;
+  MakeExchange* exchange = nullptr;
   // The whole strategy; null: it is replicated (replicated.cpp).
   std::unique_ptr<Strategy> (*make)(const StrategyConfig&) = nullptr;
   bool all_reduces_gradients() const { return uses_buckets && !shards_state && !averages_weights; }

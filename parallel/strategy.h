@@ -204,8 +204,7 @@ class Strategy {
   // step is done (Stream::synchronize).
   virtual void report(PhaseObserver&) {}
   // Serves until all workers have said goodbye. REQUIRES: a server.
-  virtual void serve() { throw InternalError("this strategy has no servers"); }
-  virtual ServedPushes served_pushes() const { return {}; }
+  virtual ServedPushes serve() { throw InternalError("this strategy has no servers"); }
   // Whether the last step's update was done without this rank, which computed nothing.
   virtual bool skipped() const { return false; }
   // Sets all state back to step 0: weights, optimizer state, totals. Collective.
@@ -217,13 +216,12 @@ class Strategy {
   // flat buffer, wherever they were (on servers, in shards). Valid until the next step. Collective.
   virtual BufferView fetch_gradients(std::size_t i);
   // Copies the current parameters, and the state that survives, to all replicas that do not keep
-  // their own between steps. Collective.
-  virtual void publish() {}
+  // their own between steps; with `to_evaluate`, of what evaluation on all ranks together needs.
+  // Collective.
+  virtual void publish(bool /*to_evaluate*/ = false) {}
   // Queues the evaluation of a batch on replicas()[i], as Replica::evaluate does. Collective where
   // layers are split over ranks.
   virtual void evaluate(std::size_t i, const StepInput& input, std::int64_t samples);
-  // The same, of what evaluation on all ranks together needs.
-  virtual void publish_for_evaluation() { publish(); }
   // What training goes on from beside weights and the statistics of replicas()[0] (state_parts.h):
   // all that there is on any rank. REQUIRES: a worker.
   virtual std::vector<StatePart> parts() = 0;

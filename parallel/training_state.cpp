@@ -159,7 +159,7 @@ class StateMover {
       if (part.owner == 0) {
         device().copy(stream(), range, part.memory);
       } else {
-        world_->recv(flat_elements(range), part.owner, after_stream()).wait(stream());
+        world_->recv(flat_elements(range), part.owner, deferred_after(stream())).wait(stream());
       }
     }
     return to;
@@ -174,11 +174,8 @@ class StateMover {
     stream().synchronize();
   }
 
-  comm::CallOptions after_stream() const {
-    return {.after = &stream(), .start = comm::Start::deferred};
-  }
   void send(const BufferView& view, int to) {
-    world_->send(flat_elements(view), to, after_stream()).wait(stream());
+    world_->send(flat_elements(view), to, deferred_after(stream())).wait(stream());
   }
 
   // Appends what was brought as tensors.
@@ -322,7 +319,7 @@ class PartMover {
       const std::span<const std::byte> bytes = nn::bytes_of(tensor);
       const BufferView view = room(bytes.size());
       replica_.device().copy(stream(), view, {const_cast<std::byte*>(bytes.data()), bytes.size()});
-      world_.send(flat_elements(view), 0, options()).wait(stream());
+      world_.send(flat_elements(view), 0, deferred_after(stream())).wait(stream());
     }
     stream().synchronize();
   }
@@ -330,7 +327,7 @@ class PartMover {
     std::vector<std::byte> bytes(static_cast<std::size_t>(ops::element_count(info.shape)) *
                                  size_of(info.type));
     const BufferView view = room(bytes.size());
-    world_.recv(flat_elements(view), from, options()).wait(stream());
+    world_.recv(flat_elements(view), from, deferred_after(stream())).wait(stream());
     replica_.device().copy(stream(), {bytes.data(), bytes.size()}, view);
     stream().synchronize();
     return nn::tensor_of(info, bytes);
@@ -338,7 +335,6 @@ class PartMover {
 
  private:
   Stream& stream() { return replica_.stream(); }
-  comm::CallOptions options() { return {.after = &stream(), .start = comm::Start::deferred}; }
   BufferView room(std::size_t bytes) {
     if (room_.bytes() < bytes) {
       stream().synchronize();

@@ -73,8 +73,7 @@ void RankSession::run() {
 void RankSession::run_role() {
   if (trainer_.is_server()) {
     writer_.state(launch::RankState::training);
-    trainer_.strategy().serve();
-    result_.pushes = trainer_.strategy().served_pushes();
+    result_.pushes = trainer_.strategy().serve();
     trainer_.publish_server_trace();
   } else if (job_.options.dry_run) {
     result_.warmup_s = 0;  // of a step, in the last cycle

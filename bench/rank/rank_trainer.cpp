@@ -349,7 +349,7 @@ ops::LossTotals RankTrainer::take_totals() {
 }
 
 TestTotals RankTrainer::evaluate() {
-  strategy_->publish_for_evaluation();
+  strategy_->publish(/*to_evaluate=*/true);
   const std::vector<Replica*> replicas = strategy_->replicas();
   if (test_batches_.empty()) {
     for (Replica* replica : replicas) {

@@ -136,8 +136,7 @@ ServedPushes serve(const StrategyConfig& config,
       context.backends = {backend.get()};
       context.world = worlds.back().get();
       ServerShard shard(config, context, 0);
-      shard.serve();
-      served = shard.served();
+      served = shard.serve();
     } catch (const std::exception& error) {
       failure = std::current_exception();
       worlds.back()->abort(error.what());

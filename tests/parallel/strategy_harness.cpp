@@ -148,7 +148,7 @@ class Process {
     strategy_ =
         options_.row != nullptr ? make_replicated(config_, *options_.row) : make_strategy(config_);
     strategy_->setup(context_);
-    if (plan_.role == Role::server) return strategy_->serve();
+    if (plan_.role == Role::server) return static_cast<void>(strategy_->serve());
     const auto start = nn::flat_state(nn::export_state(strategy_->replicas()[0]->graph()));
     for (int round = 0; round < (options_.reset_in_between ? 2 : 1); ++round) {
       if (round > 0) strategy_->reset();
