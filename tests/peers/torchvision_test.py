@@ -68,7 +68,8 @@ class Torchvision(Comparison):
 
 class DeepLab(Comparison):
     """Trains the whole network with both, without dropout, from the same weights and on the same images.
-    Batch norm is settled (record_steps.py), or rounding would grow to some percent in a few steps."""
+    Batch norm is settled (record_steps.py), or rounding would grow to some percent in a few steps, and its
+    statistics follow the batches, or one class would be predicted everywhere."""
     NAME = "deeplabv3_resnet101"
     SHAPE, CLASSES, IGNORED, SEED = (3, 97, 97), 21, 255, 1
     BATCH, STEPS, RATE = 4, 3, 0.01
@@ -77,12 +78,15 @@ class DeepLab(Comparison):
         super().setUp()
         self.configure(self.NAME, self.SHAPE[1])
         file = self.folder / "model.json"
-        file.write_text(re.sub(r'"p": 0\.\d', '"p": 0', file.read_text()))
+        text = re.sub(r'"p": 0\.\d', '"p": 0', file.read_text())
+        file.write_text(text.replace('"batch_norm2d"', '"batch_norm2d", "momentum": 0.9'))
         torch.manual_seed(1)
         self.model = torchvision_model(self.NAME)
         for layer in self.model.modules():
             if isinstance(layer, torch.nn.Dropout):
                 layer.p = 0.0
+            if isinstance(layer, torch.nn.BatchNorm2d):
+                layer.momentum = 0.9
         self.counts = synthetic.counts(self.SHAPE, self.SHAPE[1:])
 
     def sample(self, number):
@@ -123,6 +127,7 @@ class DeepLab(Comparison):
         pairs = pairs.reshape(self.CLASSES, self.CLASSES)
         hits = pairs.diagonal()
         either = pairs.sum(0) + pairs.sum(1) - hits
+        self.assertGreater((pairs.sum(0) > 0).sum(), 1)  # classes that are predicted
         return (hits / either)[either > 0].mean().item()
 
     def test_learns_and_is_judged_alike(self):
@@ -146,7 +151,7 @@ class DeepLab(Comparison):
               f"weights differ by up to {difference:.2g} of their change")
         self.assertLess(abs(ours["train_loss"] / loss - 1), 1e-5)
         self.assertLess(abs(ours["test_miou"] / again - 1), 1e-4)
-        self.assertLess(abs(ours["test_miou"] / theirs - 1), 1e-2)
+        self.assertLess(abs(ours["test_miou"] / theirs - 1), 5e-2)
         self.assertLess(difference, 5e-2)
 
 
