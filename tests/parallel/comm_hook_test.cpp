@@ -91,7 +91,8 @@ std::vector<std::vector<float>> exchange(const std::string& hook, std::size_t co
       const Buffer gradients =
           device->allocate(count * sizeof(float), MemoryCategory::gradients, Sharing::mappable);
       const auto coder = make_comm_hook(hooked(hook), context);
-      coder->open(sent.plan, buckets);
+      allocate(*device, coder->planned(sent.plan, buckets));
+      coder->open();
       coder->reset(*stream);
       for (std::size_t step = 0; step < static_cast<std::size_t>(steps); ++step) {
         const auto values = gradients.view().as<float>();

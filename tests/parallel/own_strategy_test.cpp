@@ -20,8 +20,6 @@ class ReduceAndBroadcast final : public GradientExchange {
  public:
   using GradientExchange::GradientExchange;
 
-  void plan(const nn::ParameterPlan&, MemoryNeeds&) override {}
-
   void finish(bool) override {
     wait_for_started(Phase::comm_wait);
     Stream& stream = replica_->stream();
@@ -34,10 +32,8 @@ class ReduceAndBroadcast final : public GradientExchange {
   }
 
  private:
-  std::vector<Bucket> open() override {
+  void open(const std::vector<Bucket>&) override {
     registered_.add(world(), replica_->graph().gradients());
-    return plan_buckets(replica_->graph().plan(), config_.first_bucket_bytes,
-                        config_.bucket_cap_bytes);
   }
 
   comm::Work start(std::size_t b, const comm::CallOptions& options) override {
