@@ -167,11 +167,5 @@ MakeExchange make_local_sgd;
 MakeExchange make_ready_times;
 // `ps`: shards are pushed to the servers and pulled from them (parameter_server.cpp).
 MakeExchange make_push_and_pull;
-// `zero1`: as ddp, but each rank updates its own part of every bucket.
-MakeExchange make_sharded;
-// `zero2`: and each rank keeps the gradients of its parts alone.
-MakeExchange make_sharded_gradients;
-// `zero3`: and its parts of the weights, which are gathered unit by unit (sharded_units.cpp).
-MakeExchange make_sharded_units;
 
 }  // namespace ddpbench

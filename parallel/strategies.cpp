@@ -12,6 +12,7 @@
 #include "parallel/comm_hook.h"
 #include "parallel/pipeline_stage.h"
 #include "parallel/replica.h"
+#include "parallel/sharded.h"
 
 namespace ddpbench {
 namespace {

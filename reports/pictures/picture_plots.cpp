@@ -266,13 +266,11 @@ void add_efficiency(const ScalingChart& chart, const ScalingAxes& axes, const Me
 // ---- accuracy ----
 
 using TrainingAxis = std::pair<Unit, Axis>;
-
 TrainingAxis training_axis(const AccuracyChart& chart) {
   double most = 0;
   for (const AccuracyPoint& point : chart.points) most = std::max(most, point.trained.max);
-  const Unit unit = chart.axis == CourseAxis::seconds   ? time_unit(most)
-                    : chart.axis == CourseAxis::samples ? Unit{"samples", 1}
-                                                        : Unit{"steps", 1};
+  const char* const name = chart.axis == CourseAxis::samples ? "samples" : "steps";
+  const Unit unit = chart.axis == CourseAxis::seconds ? time_unit(most) : Unit{name, 1};
   return {unit, axis_to(most, unit, kTicks)};
 }
 
