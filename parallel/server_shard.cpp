@@ -209,7 +209,10 @@ ServerCommand ServerShard::next_command() {
     if (!receiving && std::ranges::any_of(clients_, &Client::is_pushing)) {
       receiving.emplace(context_.observer, Phase::push, *stream_);
     }
-    context_.commands().wait_until([&] { return std::ranges::any_of(clients_, speaks); });
+    context_.commands().wait_until([&] {
+      if (on_gpu) context_.world->check();  // a failure there keeps the workers from speaking
+      return std::ranges::any_of(clients_, speaks);
+    });
     for (std::size_t w = 0; w < clients_.size(); ++w) {
       Client& client = clients_[w];
       if (!speaks(client)) continue;

@@ -333,8 +333,7 @@ std::vector<report::MachineSnapshot> AgentHosts::snapshots() {
 }
 
 // A connection that is gone is made anew, since its host may be back; where it is not, run() names
-// the rank that is lost. A launcher's engine needs all
-// that the launcher has started, and each once.
+// the rank that is lost. A launcher's engine needs all that the launcher has started, each once.
 void AgentHosts::prepare(const HostJob& job) {
   const std::size_t processes = job.devices.size();
   for (HostLink& link : links_) link.look(steady_s());
@@ -351,7 +350,7 @@ void AgentHosts::prepare(const HostJob& job) {
   std::set<std::size_t> new_ones;
   for (const std::size_t agent : wanted)
     if (!links_[agent].lost().empty()) new_ones.insert(agent);
-  if (!new_ones.empty() && source_->starts_anew()) {
+  if (!new_ones.empty() && (source_->starts_anew() || is_told_to_end())) {
     try {
       connect(wanted);
     } catch (const CommError&) {  // run() names the rank; a launcher itself says more
@@ -433,8 +432,7 @@ AgentHosts::Variables AgentHosts::meeting(const HostJob& job, std::size_t proces
   return variables;
 }
 
-// A launcher's signal asks all agents, and this process, to end. Where it does so because it has
-// lost one of them, that is the cause.
+// A launcher's signal asks all agents, and this process, to end.
 bool AgentHosts::is_told_to_end() const {
   return std::ranges::any_of(links_, [](const HostLink& link) { return link.told_to_end() != 0; });
 }
@@ -446,7 +444,15 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   const RankHosts joined = hosts_of(places);
   const std::string nonce = random_hex(16);
   const Variables variables = meeting(job, places.size(), !joined.are_several(), nonce);
-  if (interrupt_requested() || is_told_to_end()) return {.interrupted = true};
+  std::vector<const HostLink*> missed;  // a launcher that loses one of these ends all the others
+  for (const HostLink& link : links_)
+    if (link.lost().empty()) missed.push_back(&link);
+  for (const HostPlace& place : places) missed.push_back(&links_[place.host]);
+  const auto is_cut_off = [&] {
+    return (supervise.interrupted() || is_told_to_end()) &&
+           !(source_->has_engine() && std::ranges::any_of(missed, &HostLink::is_lost));
+  };
+  if (is_cut_off()) return {.interrupted = true};
   std::vector<AgentRun> all = orders(job, places, joined);
   std::vector<HostProcess> processes;
   std::vector<HostLink*> links;
@@ -473,13 +479,7 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   }
   HostRun hosts(std::move(links), std::move(processes), channels, job.timeout_s);
   launch::SuperviseOptions watch = supervise;
-  watch.interrupted = [&] {
-    const bool is_lost =
-        source_->has_engine() && std::ranges::any_of(places, [this](const HostPlace& place) {
-          return !links_[place.host].lost().empty();
-        });
-    return (supervise.interrupted() || is_told_to_end()) && !is_lost;
-  };
+  watch.interrupted = is_cut_off;
   auto result = launch::supervise(hosts.children(), begin_s, 1, channels, watch);
   if (result.failure) hosts.explain(*result.failure);
   if (job.is_reference) {

@@ -63,6 +63,7 @@ class HostLink {
   const HostView* view() const { return view_ ? &*view_ : nullptr; }
   // Why it cannot be used (any more); empty: it can, or is not known yet.
   const std::string& lost() const { return lost_; }
+  bool is_lost() const { return !lost_.empty(); }
   // The signal that asked the agent to end; 0: none has.
   int told_to_end() const { return told_to_end_; }
   // Where the host's other agents find the reference that it computed last; empty: nowhere.

@@ -146,7 +146,7 @@ class RankTrainer {
   std::vector<std::string> calls_;
   Known<std::vector<LinkTraffic>> traffic_;
 
-  CallMarks calls_made_;  // of devices_.world
+  CallMarks calls_made_;  // of devices_.world and .control
   RankDevices devices_;
   std::shared_ptr<comm::Store> local_store_ = comm::make_local_store();  // for the threads of dp
   std::vector<nn::NamedTensor> loaded_weights_;  // of --load-model or --resume-training

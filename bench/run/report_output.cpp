@@ -140,7 +140,8 @@ ReportOutput::ReportOutput(const Options& options)
   named_by_time_ = path_.empty();
   if (named_by_time_) path_ = default_report_path();
   if (!is_stream_) check_output_file(path_, "--json", replace_);
-  const bool on_hosts = !options.hosts.empty() || !options.host_file.empty();
+  const bool on_hosts = !options.hosts.empty() || !options.host_file.empty() ||
+                        options.launcher == "mpirun" || options.launcher == "srun";
   if (!on_hosts) check_rank_outputs(options);
   if (!options.trace_path.empty()) check_output_file(options.trace_path, "--trace", options.force);
   if (is_stream_ && !options.dry_run) stream_ = take_standard_output();

@@ -114,7 +114,7 @@ struct RankStatus {
   std::uint64_t bucket = 0;       // buckets finished
   std::uint64_t collective = 0;   // collectives issued
   // The last call that it completed, and the oldest that it has begun and not completed. Backends
-  // between GPUs do not tell them.
+  // between GPUs do not tell them; of ps there are then those of the servers' commands.
   CallMark completed, pending;
   std::uint64_t heartbeat = 0;     // grows with every sign of progress
   std::optional<double> loss;      // mean training loss of the latest steps; of an epoch at its end
