@@ -156,7 +156,9 @@ class AgentsBeside final : public AgentSource {
         greeting_(std::move(greeting)),
         limit_s_(limit_s),
         agents_(slot_each(environment.world_size)),
-        listener_(environment, interface, limit_s) {}
+        listener_(environment, interface, limit_s) {
+    if (listener_.is_local()) greeting_.secret = listener_.secret();
+  }
 
   const std::vector<HostSlots>& agents() const override { return agents_; }
   std::string launcher() const override { return environment_.launcher; }
@@ -182,7 +184,7 @@ class AgentsBeside final : public AgentSource {
  private:
   const launch::RankEnvironment environment_;
   const std::string arguments_;
-  const AgentGreeting greeting_;
+  AgentGreeting greeting_;
   const double limit_s_;
   const std::vector<HostSlots> agents_;
   AgentListener listener_;

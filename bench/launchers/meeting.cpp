@@ -2,13 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/launchers/meeting.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -17,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "bench/host/host_network.h"
 #include "bench/host/terminal.h"
@@ -28,9 +34,46 @@ namespace {
 
 // Ports tried from MASTER_PORT on: torchrun's agent holds the first, other jobs perhaps the next.
 constexpr int kPortsTried = 16;
-// The first look for rank 0's file, later ones grow to the second value.
+// The first look for rank 0's socket, later ones grow to the second value.
 constexpr auto kFirstLook = std::chrono::milliseconds(2),
                kLongestLook = std::chrono::milliseconds(50);
+
+// A socket and its name, which only ranks of this user and job on this host have, and no file: it
+// is gone with its owner.
+struct LocalSocket {
+  FileDescriptor file{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
+  socklen_t size = 0;
+
+  explicit LocalSocket(const launch::RankEnvironment& environment) {
+    const std::string text =
+        fmt::format("ddpbench-{}-{:016x}", ::geteuid(),
+                    hash_bytes(environment.job.data(), environment.job.size()));
+    text.copy(name.sun_path + 1, text.size());  // behind a zero: in no file system
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  }
+  const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&name); }
+};
+
+// Anybody on this host can connect, and listen.
+bool is_ours(const FileDescriptor& socket) {
+  ucred other{};
+  socklen_t size = sizeof other;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 &&
+         other.uid == ::geteuid();
+}
+
+FileDescriptor listen_locally(const launch::RankEnvironment& environment) {
+  LocalSocket socket(environment);
+  if (::bind(socket.file.get(), socket.address(), socket.size) != 0 ||
+      ::listen(socket.file.get(), SOMAXCONN) != 0) {
+    throw ConfigError(fmt::format(
+        "another job has MASTER_PORT={} and waits for its ranks ({}): give this one another "
+        "MASTER_PORT, or a secret: {}",
+        environment.master_port, std::strerror(errno), kSecretLine));
+  }
+  return std::move(socket.file);
+}
 
 comm::TcpStoreOptions options_of(const launch::RankEnvironment& environment, double limit_s) {
   comm::TcpStoreOptions options;
@@ -45,7 +88,13 @@ comm::TcpStoreOptions options_of(const launch::RankEnvironment& environment, dou
 
 void check_secret(const launch::RankEnvironment& environment, const std::string& interface) {
   if (environment.secret.empty()) return ensure_one_host(environment, interface);
-  ensure_long_secret(environment);
+  constexpr std::size_t kLeast = 16;
+  if (environment.secret.size() < kLeast) {
+    throw ConfigError(fmt::format(
+        "DDPBENCH_JOB_SECRET has only {} characters. Somebody who guesses it could enter the job; "
+        "use at least {}: {}",
+        environment.secret.size(), kLeast, kSecretLine));
+  }
   if (environment.several_hosts.empty() || environment.has_master_address) return;
   throw ConfigError(fmt::format(
       "{}: ranks on several hosts meet at rank 0's, and MASTER_ADDR does not name it. Set it, "
@@ -84,6 +133,7 @@ class Patience {
                                              refused_));
   }
   void note_refusal(const std::string& where) { refused_ = where; }
+  double limit_s() const { return limit_s_; }
   bool is_over() const { return steady_s() - begin_s_ >= limit_s_; }
 
  private:
@@ -93,30 +143,50 @@ class Patience {
   std::string refused_;  // a listener, maybe another job's; empty: none has
 };
 
-// A file may be that of another job until rank 0's is there, or its listener may have ended.
-Meeting meet_by_file(const launch::RankEnvironment& environment, comm::TcpStoreOptions options,
-                     Patience& patience) {
+Meeting meet_locally(const launch::RankEnvironment& environment, Patience& patience) {
   auto pause = kFirstLook;
   do {
-    if (const auto key = read_secret_file(environment)) {
-      options.port = key->port;
-      options.tries = 1;
-      options.secret = key->secret;
-      if (comm::store_owner(options, key->port, std::min(launch::kMoment_s, options.timeout_s))) {
-        return {comm::open_store_stream(options), options.secret};
-      }
+    LocalSocket socket(environment);
+    if (::connect(socket.file.get(), socket.address(), socket.size) == 0) {
+      if (is_ours(socket.file)) return {std::move(socket.file), ""};
+      throw ConfigError(
+          fmt::format("another user listens in place of rank 0; give the ranks a "
+                      "secret: {}",
+                      kSecretLine));
     }
     patience.look();
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongestLook);
   } while (!patience.is_over());
   throw CommTimeout(fmt::format(
-      "rank 0 has left no secret in {} within {} s: is it running, as this user and on this host? "
-      "To give the ranks a secret: {}",
-      secret_file_path(environment), options.timeout_s, kSecretLine));
+      "rank 0 did not come within {} s: is it running, as this user and on this host? To give the "
+      "ranks a secret: {}",
+      patience.limit_s(), kSecretLine));
 }
 
 }  // namespace
+
+void ensure_one_host(const launch::RankEnvironment& environment, const std::string& interface) {
+  const auto refuse_hosts = [](const std::string& why) {
+    throw ConfigError(fmt::format(
+        "{}: ranks on several hosts need a secret, the same for all. Add this line before the "
+        "command that starts them, and have the launcher hand it on (mpirun -x "
+        "DDPBENCH_JOB_SECRET): {}",
+        why, kSecretLine));
+  };
+  if (!environment.several_hosts.empty()) refuse_hosts(environment.several_hosts);
+  if (!interface.empty()) refuse_hosts(fmt::format("--interface={}", interface));
+  // Only an address of this host can be bound.
+  sockaddr_in address = comm::ipv4_address(environment.master_address, 5);
+  const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const bool here =
+      !socket ||
+      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
+      errno != EADDRNOTAVAIL;
+  if (!here) {
+    refuse_hosts(fmt::format("MASTER_ADDR={} is another host", environment.master_address));
+  }
+}
 
 // What the store's thread has taken.
 struct AgentListener::Queue {
@@ -142,10 +212,12 @@ AgentListener::AgentListener(const launch::RankEnvironment& environment,
     refuse_loopback(interface, options_.host, environment.master_address, limit_s);
   }
   options_.owner = fmt::format("process {} on {}", ::getpid(), host_name());
-  const bool handed_out = options_.secret.empty();
-  if (handed_out) options_.secret = launch::make_secret();
-  serve();
-  if (handed_out) secret_file_ = SecretFile(environment, {server_->port(), options_.secret});
+  if (options_.secret.empty()) {
+    options_.secret = launch::make_secret();
+    local_ = listen_locally(environment);
+  } else {
+    serve();
+  }
 }
 
 AgentListener::AgentListener(const std::string& address) {
@@ -163,6 +235,12 @@ void AgentListener::serve() {
 }
 
 std::vector<FileDescriptor> AgentListener::take() {
+  std::vector<FileDescriptor> come;
+  while (
+      FileDescriptor one{::accept4(local_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}) {
+    if (is_ours(one)) come.push_back(std::move(one));
+  }
+  if (is_local()) return come;
   const std::lock_guard lock(queue_->mutex);
   std::uint64_t count = 0;
   [[maybe_unused]] const auto read = ::read(queue_->bell.get(), &count, sizeof count);
@@ -170,7 +248,7 @@ std::vector<FileDescriptor> AgentListener::take() {
 }
 
 void AgentListener::watch(std::vector<pollfd>& all) const {
-  all.push_back({queue_->bell.get(), POLLIN, 0});
+  all.push_back({is_local() ? local_.get() : queue_->bell.get(), POLLIN, 0});
 }
 
 std::string AgentListener::words() const {
@@ -184,7 +262,7 @@ Meeting meet_supervisor(const launch::RankEnvironment& environment, const std::s
   comm::TcpStoreOptions options = options_of(environment, limit_s);
   options.check = [&patience] { patience.look(); };
   options.refused = [&patience](const std::string& where) { patience.note_refusal(where); };
-  if (options.secret.empty()) return meet_by_file(environment, options, patience);
+  if (options.secret.empty()) return meet_locally(environment, patience);
   return {comm::open_store_stream(options), options.secret};
 }
 

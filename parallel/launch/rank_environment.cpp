@@ -289,8 +289,6 @@ std::optional<RankEnvironment> read_rank_environment(const GetVariable& get) {
   read_first_host(reader, *names, result);
   result.secret = reader.text("DDPBENCH_JOB_SECRET").value_or("");
   result.host = reader.text("DDPBENCH_RANK_HOST").value_or("");
-  result.runtime_directory = reader.text("XDG_RUNTIME_DIR").value_or("");
-  result.temporary_directory = reader.text("TMPDIR").value_or("/tmp");
   return result;
 }
 

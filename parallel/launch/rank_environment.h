@@ -34,8 +34,7 @@ struct RankEnvironment {
   // then takes the next free port after it.
   bool agent_store = false;
   std::string launcher;  // "ddpbench", "torchrun", "mpirun", "srun", "environment"
-  // DDPBENCH_JOB_SECRET. Empty: rank 0 makes one and hands it to the ranks of its host
-  // (bench/launchers/secret_file.h).
+  // DDPBENCH_JOB_SECRET. Empty: the ranks are one user's on one host (bench/launchers/meeting.h).
   std::string secret;
   // What tells this job from others of the user: launcher, the launcher's name for the job, port,
   // number of the restart. The same on all ranks. No secret.
@@ -45,8 +44,6 @@ struct RankEnvironment {
   // DDPBENCH_RANK_HOST: its host's name in reports, where an agent started it and the ranks are on
   // several hosts; else empty.
   std::string host;
-  // XDG_RUNTIME_DIR (may be empty), and TMPDIR or /tmp.
-  std::string runtime_directory, temporary_directory;
 };
 
 using GetVariable = std::function<const char*(const char*)>;

@@ -5,7 +5,6 @@
 // secret.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -21,7 +20,6 @@
 namespace ddpbench {
 namespace {
 
-namespace fs = std::filesystem;
 using test::free_port;
 using test::Program;
 using test::ProgramResult;
@@ -39,54 +37,27 @@ class StartedWorldSecret : public testing::Test {
   std::vector<test::Variables> world(int size, int port) const {
     return world_without_secret(size, port, program.directory());
   }
-  fs::path folder() const {
-    return program.directory() / ("ddpbench-" + std::to_string(::geteuid()));
-  }
-  // The file that rank 0 has left for the others, when it has.
-  fs::path await_file() const {
-    fs::path found;
-    EXPECT_TRUE(Program::wait_until([&] {
-      std::error_code ignored;
-      for (const auto& entry : fs::directory_iterator(folder(), ignored)) {
-        if (entry.path().extension().empty()) found = entry.path();
-      }
-      return !found.empty();
-    }));
-    return found;
-  }
-
   const std::vector<std::string> arguments{"--strategy=ddp", "--config=lenet.json",
                                            "--json=report.json"};
   Program program;
 };
 
 TEST_F(StartedWorldSecret, IsMadeByRankZeroForRanksOfTheSameUserAndLeavesNoFile) {
-  Ranks ranks(program, world(2, free_port()));
-  ranks.start(0, arguments);
-  const fs::path file = await_file();
-  struct stat info {};
-  ASSERT_EQ(::stat(file.c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 07777, 0600U);
-  ASSERT_EQ(::stat(folder().c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 07777, 0700U);
-  ranks.start(1, arguments);
-  for (std::size_t rank = 0; rank < 2; ++rank) {
-    const ProgramResult result = ranks.finish(rank);
+  for (const auto& result : program.run_together(arguments, world(2, free_port()))) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
   }
   EXPECT_EQ(program.report()["status"], "ok");
-  EXPECT_TRUE(fs::is_empty(folder()));
+  for (const auto& entry : std::filesystem::directory_iterator(program.directory())) {
+    EXPECT_THAT(entry.path().filename().string(), Not(testing::StartsWith("ddpbench-")));
+  }
 }
 
 // The second world begins while the first still runs.
 TEST_F(StartedWorldSecret, KeepsWorldsWithOnePortApart) {
   const int port = free_port();
   Ranks first(program, world(2, port));
-  const std::vector<std::string> one{"--strategy=ddp", "--config=lenet.json", "--json=first.json"};
-  first.start(0, one);
-  await_file();
-  first.start(1, one);
-  ASSERT_TRUE(Program::wait_until([&] { return fs::is_empty(folder()); })) << "all are here";
+  first.start_all({"--strategy=ddp", "--config=lenet.json", "--json=first.json"});
+  ASSERT_TRUE(Program::wait_until([&] { return !test::processes_of_rank(program, 1).empty(); }));
   const auto second = program.run_together(
       {"--strategy=ddp", "--config=lenet.json", "--json=second.json"}, world(2, port));
   for (const auto& result : second) EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -95,28 +66,6 @@ TEST_F(StartedWorldSecret, KeepsWorldsWithOnePortApart) {
     return program.report(name)["runs"][0]["epochs"][0]["train_loss"];
   };
   EXPECT_EQ(loss("first.json"), loss("second.json"));
-}
-
-TEST_F(StartedWorldSecret, IsNotWhatAnybodyCanDeriveFromTheJob) {
-  const int port = free_port();
-  auto variables = world(2, port);
-  for (auto& rank : variables) rank["TORCHELASTIC_RUN_ID"] = "none";
-  Ranks ranks(program, variables);
-  ranks.start(0, arguments);
-  await_file();
-  for (const std::string known : {"torchrun:none:", "environment:none:"}) {
-    comm::TcpStoreOptions stranger;
-    stranger.port = port;
-    stranger.secret = known + std::to_string(port) + ":0";
-    try {
-      comm::connect_tcp_store(stranger);
-      ADD_FAILURE() << stranger.secret << " is let in";
-    } catch (const CommError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("refuses our secret"));
-    }
-  }
-  ranks.start(1, arguments);
-  for (std::size_t rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks.finish(rank).exit_code, 0);
 }
 
 // Reads from an agent's connection until a message of this kind has come; returns all.
@@ -206,15 +155,6 @@ TEST_F(StartedWorldSecret, IsRefusedWhereItCouldBeGuessed) {
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, HasSubstr("has only 15 characters"));
     EXPECT_THAT(result.err, HasSubstr("export DDPBENCH_JOB_SECRET=$("));
-  }
-}
-
-TEST_F(StartedWorldSecret, IsNotLaidWhereOthersCanReach) {
-  fs::create_directory(folder());
-  ::chmod(folder().c_str(), 0777);
-  for (const auto& result : program.run_together(arguments, world(2, free_port()))) {
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr("has mode 0777"));
   }
 }
 

@@ -195,15 +195,6 @@ TEST(RankEnvironment, NamesAJobAlikeOnAllItsRanksAndUnlikeOtherJobs) {
   EXPECT_NE(read(with(torchrun(), {{"TORCHELASTIC_RESTART_COUNT", "1"}}))->job, job);
 }
 
-TEST(RankEnvironment, SaysWhereFilesOfTheUserMayLie) {
-  EXPECT_EQ(read(own())->runtime_directory, "");
-  EXPECT_EQ(read(own())->temporary_directory, "/tmp");
-  const auto place =
-      read(with(own(), {{"XDG_RUNTIME_DIR", "/run/user/7"}, {"TMPDIR", "/scratch"}}));
-  EXPECT_EQ(place->runtime_directory, "/run/user/7");
-  EXPECT_EQ(place->temporary_directory, "/scratch");
-}
-
 TEST(RankEnvironment, ReadsVariablesThatWereSetByHand) {
   const auto place = read(without(own(), "DDPBENCH_LAUNCHER"));
   EXPECT_EQ(place->launcher, "environment");
