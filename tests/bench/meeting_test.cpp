@@ -27,7 +27,11 @@ using testing::HasSubstr;
 
 class LocalMeeting : public testing::Test {
  protected:
-  LocalMeeting() { environment.job = "test:" + std::to_string(::getpid()) + ":29500:0"; }
+  // A name for each test: the process of another user keeps its copy of the socket for a moment.
+  LocalMeeting() {
+    environment.job = fmt::format("{}:{}", ::getpid(),
+                                  testing::UnitTest::GetInstance()->current_test_info()->name());
+  }
 
   static std::string error_of(const std::function<void()>& action) {
     try {
