@@ -38,12 +38,13 @@ Definitions comparison_options() {
        all_or_some_of(known_strategies()),
        strategies_in_words() +
            "Launched ranks, --save-model and --checkpoint default to single. Without --strategy, "
-           "--gpus and --config the comparison of configs/quick.json is made: single, dp, ddp and "
-           "ps on 1 and 2 devices.",
+           "--gpus and --config, configs/quick.json is compared: single, dp, ddp and ps on 1 and 2 "
+           "devices, 2 epochs of 200 steps.",
        "all"},
       {"gpus", kPerRun | kPlannedByFit, "LIST|all", GpuList{}, between(1, kMostDevices),
        "Numbers of devices (of CPU devices too), separated by commas; all: as many as there are. "
-       "single runs once, on one device, whatever is listed.",
+       "single runs once, on one device, whatever is listed. Without --strategy and --config: "
+       "see --strategy.",
        "", "", OnlyWith{}, "--devices"},
       {"model", kPlannedByFit, "NAME|FILE", &Options::model, anything(),
        "The network: a name that `ddpbench models` lists, or a file (also beside --config's)."},

@@ -29,7 +29,7 @@ constexpr std::string_view kShortHelp =
   ddpbench [OPTION]...     train with each strategy, verify, time, compare
   ddpbench COMMAND ...     see below
 
-What most people need:
+What most people need; without --strategy, --gpus, --config: configs/quick.json
   --strategy=LIST       single, dp, ddp, ps, zero1, zero2, zero3, or all   [all]
   --gpus=LIST           1,2,4 devices (CPU devices too), or all              [1]
   --model=NAME          network; `ddpbench models` lists them       [simple_cnn]

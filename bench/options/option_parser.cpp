@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "bench/host/build_info.h"
 #include "bench/options/command_words.h"
 #include "bench/options/option_source.h"
@@ -251,9 +252,9 @@ bool is_one_of_several(const std::map<std::string, std::string>& variables) {
 std::vector<std::string> with_first_answer(std::vector<std::string> words,
                                            const std::map<std::string, std::string>& variables) {
   // What says which runs are made, or starts ranks whose number does.
-  constexpr const char* kDecisive[] = {"config",     "strategy",        "gpus",      "resume",
-                                       "save-model", "resume-training", "hosts",     "checkpoint",
-                                       "hostfile",   "launcher",        "local-rank"};
+  constexpr const char* kDecisive[] = {"config",     "strategy",        "gpus",       "resume",
+                                       "save-model", "resume-training", "hosts",      "checkpoint",
+                                       "hostfile",   "launcher",        "local-rank", "load-model"};
   const auto given = [&](const char* option) { return is_given(option, words, variables); };
   const bool is_run = words.empty() || words[0].starts_with('-');
   if (!is_run || std::ranges::any_of(kDecisive, given)) return words;
@@ -290,6 +291,20 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
   for (const RunEntry& entry : layers.entries) {
     parsed.options.runs.push_back(resolve_entry(layers, entry, parsed.notes));
   }
+  return parsed;
+}
+
+ParsedCommand parse_command_line(const std::vector<std::string>& words,
+                                 const ParseContext& context) {
+  const std::vector<std::string> all = with_first_answer(words, context.variables);
+  ParsedCommand parsed = parse_command(all, context);
+  if (all.size() == words.size() || parsed.command != Command::run) return parsed;
+  Options& options = parsed.options;
+  options.gpus_given.is_set = is_one_of_several(context.variables);
+  const std::string steps = options.steps ? " of " + counted(*options.steps, "step") : "";
+  parsed.notes.push_back(fmt::format(
+      "compares as configs/quick.json: {} on {} devices, {}{}", fmt::join(options.strategies, ", "),
+      fmt::join(options.gpus, " and "), counted(options.epochs, "epoch"), steps));
   return parsed;
 }
 

@@ -39,4 +39,9 @@ std::vector<std::string> with_first_answer(std::vector<std::string> words,
 // one layer, a global batch that a device count does not divide, and the like.
 ParsedCommand parse_command(const std::vector<std::string>& arguments, const ParseContext& context);
 
+// The same of with_first_answer(), with a note where that adds words: the runs on more GPUs than
+// there are are then left out.
+ParsedCommand parse_command_line(const std::vector<std::string>& words,
+                                 const ParseContext& context);
+
 }  // namespace ddpbench::bench

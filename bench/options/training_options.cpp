@@ -44,7 +44,8 @@ Definitions batch_and_length_options() {
        "Epochs to train, at most: --until-accuracy, --until-miou and a loss that is not finite end "
        "a run. 0: evaluate the weights of --load-model or --resume-training, or the start weights, "
        "and take no step."},
-      {"steps", 0, "N", &Options::steps, between(1, kMostSteps), "End each epoch after N steps.",
+      {"steps", 0, "N", &Options::steps, between(1, kMostSteps),
+       "End each epoch after N steps. Without --strategy, --gpus and --config: see --strategy.",
        "whole epochs"},
       {"until-accuracy", kNotOfTune, "PERCENT%", &Options::until_accuracy, above_zero_to(100),
        "End a run after the first epoch at whose end the accuracy over the whole test set is at "

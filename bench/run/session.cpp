@@ -43,9 +43,16 @@ HostDevices devices_for(const Options& options, const RunHosts* hosts) {
 }  // namespace
 
 std::string resolve_devices(Options& options, const HostDevices& host, const RunHosts* hosts) {
-  const DeviceChoice choice = choose_device(options, host);
+  DeviceChoice choice = choose_device(options, host);
+  const int there = device_count(host, choice.device);
+  const auto is_beyond = [there](int devices) { return devices > there; };
+  if (!options.gpus_given.is_set && hosts == nullptr && choice.device == "cuda" &&
+      !options.oversubscribe && std::erase_if(options.gpus, is_beyond) > 0) {
+    choice.note += fmt::format("{}compares on {}, as there are no more here",
+                               choice.note.empty() ? "" : "\n", counted(there, "GPU"));
+  }
   if (options.all_gpus) {
-    options.gpus = {hosts != nullptr ? hosts->slots() : device_count(host, choice.device)};
+    options.gpus = {hosts != nullptr ? hosts->slots() : there};
     check_options(options);
   }
   options.device = choice.device;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "bench/plan/run_plan.h"
+#include "bench/run/session.h"
 #include "parallel/comm_backends.h"
 
 namespace ddpbench::bench {
@@ -60,6 +61,25 @@ TEST(DeviceChoice, TakesCudaWhenAGpuIsThereAndSaysSo) {
   EXPECT_EQ(choice.device, "cuda");
   EXPECT_EQ(choice.precision, "tf32");
   EXPECT_THAT(choice.note, HasSubstr("2 GPUs, the first is Imaginary GPU"));
+}
+
+// The comparison that is made where no options choose one is of two devices.
+TEST(DeviceChoice, LeavesOutMoreGpusThanThereAreWhereNobodyAskedForThem) {
+  Options options;
+  options.gpus = {1, 2};
+  Options asked = options, sharing = options, on_cpu = options;
+  EXPECT_THAT(resolve_devices(options, host_with_gpus(1)),
+              HasSubstr("\ncompares on 1 GPU, as there are no more here"));
+  EXPECT_THAT(options.gpus, ElementsAre(1));
+  asked.gpus_given.is_set = true;
+  sharing.oversubscribe = true;
+  for (Options* kept : {&asked, &sharing}) resolve_devices(*kept, host_with_gpus(1));
+  EXPECT_THAT(asked.gpus, ElementsAre(1, 2));
+  EXPECT_THAT(sharing.gpus, ElementsAre(1, 2));
+  HostDevices one_core = host_with_gpus(0);
+  one_core.cpu.cores = {0};
+  resolve_devices(on_cpu, one_core);
+  EXPECT_THAT(on_cpu.gpus, ElementsAre(1, 2));
 }
 
 TEST(DeviceChoice, TakesTheCpuWithoutAGpuAndSaysWhy) {

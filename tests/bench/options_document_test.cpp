@@ -215,6 +215,21 @@ TEST(ShippedConfigurations, AnswerWhoSaysNothingOfWhatToCompare) {
   const Variables rank = {{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}};
   EXPECT_THAT(options_with({"--steps=20"}, rank).gpus, ElementsAre(1));
   EXPECT_EQ(with_first_answer({"tune", "--steps=20"}, {}).size(), 2U);
+  EXPECT_EQ(with_first_answer({"--load-model=a", "--epochs=0"}, {}).size(), 2U);
+}
+
+TEST(ShippedConfigurations, SayWhatTheyCompareWhereNobodyDid) {
+  const auto parsed = [](const std::vector<std::string>& words) {
+    return parse_command_line(words, {{}, {kConfigs}, {}});
+  };
+  EXPECT_THAT(parsed({"--model=resnet20"}).notes,
+              testing::Contains("compares as configs/quick.json: single, dp, ddp, ps on 1 and 2 "
+                                "devices, 2 epochs of 200 steps"));
+  EXPECT_THAT(parsed({"--steps=20", "--epochs=1"}).notes,
+              testing::Contains(HasSubstr("ps on 1 and 2 devices, 1 epoch of 20 steps")));
+  EXPECT_FALSE(parsed({"--steps=20"}).options.gpus_given.is_set);
+  EXPECT_THAT(parsed({"--config=quick"}).notes, IsEmpty());
+  EXPECT_TRUE(parsed({"--config=quick"}).options.gpus_given.is_set);
 }
 
 TEST(ConfigurationSchema, AcceptsTheOptionsThatReportsShow) {
