@@ -130,14 +130,17 @@ std::string bare_amount(const std::string& name, double change) {
   return fmt::format("{:.{}f}", std::abs(change) / kPercentUnit, is_accuracy(name) ? 2 : 1);
 }
 
-// "119.600 -> 134.400 ms": the unit once.
-std::string values_text(const std::string& name, const std::optional<double>& base,
-                        const std::optional<double>& candidate) {
-  std::string first = figure_text(name, base);
-  const std::string last = figure_text(name, candidate);
-  const std::size_t unit = first.rfind(' ');
-  if (unit != std::string::npos && last.ends_with(first.substr(unit))) first.resize(unit);
-  return fmt::format("{} -> {}", first, last);
+// "119.6 -> 134.4 ms": four significant digits or more, and the unit once.
+std::string values_text(const std::string& name, double base, double candidate) {
+  const GateFigure& figure = gate_figure(name);
+  const auto digits = [&figure](double value) {
+    const double shown = value / figure.unit;
+    const int whole = shown > 0 ? static_cast<int>(std::floor(std::log10(shown))) + 1 : 1;
+    return fmt::format("{:.{}f}", shown, std::clamp(4 - whole, 0, 9));
+  };
+  const std::string text = figure.text;
+  return fmt::format("{} -> {}{}", digits(base), digits(candidate),
+                     text.substr(text.find('}') + 1));
 }
 
 // " (10.5 to 14.4)": the interval of a change that is told as worse or as better.
@@ -146,23 +149,24 @@ std::string range_text(const FigureVerdict& figure) {
   double low = *figure.change_low, high = *figure.change_high;
   if (*figure.change < 0) std::tie(low, high) = std::pair(-high, -low);
   const auto signed_amount = [&](double change) {
-    return (change < 0 ? "-" : "") + bare_amount(figure.name, change);
+    const std::string size = bare_amount(figure.name, change);
+    return (change < 0 && size != bare_amount(figure.name, 0) ? "-" : "") + size;
   };
   return fmt::format(" ({} to {})", signed_amount(low), signed_amount(high));
 }
 
 // "15.2 % slower (13.0 to 17.4), 5.585 -> 6.432 ms; allowed 5 %".
 std::string finding(const FigureVerdict& figure) {
-  if (!figure.change) return figure_heading(figure);
+  if (!figure.change) return figure_heading(figure) + " " + figure.note;
   return fmt::format("{}{}, {}; allowed {:.3g} {}", change_words(figure), range_text(figure),
-                     values_text(figure.name, figure.base, figure.candidate),
+                     values_text(figure.name, *figure.base, *figure.candidate),
                      figure.minimum_effect / kPercentUnit,
                      is_accuracy(figure.name) ? "points" : "%");
 }
 
-// Why there is no verdict, and what would give one; empty: there is one.
+// Why there is no verdict, and what would give one; empty: there is one, or finding() says it.
 std::string advice(const FigureVerdict& figure) {
-  std::string text = figure.note;
+  std::string text = figure.change ? figure.note : "";
   if (!figure.repetitions_needed) return text;
   return text + fmt::format("{}about {} repetitions a side would decide", text.empty() ? "" : "; ",
                             *figure.repetitions_needed);
@@ -194,7 +198,7 @@ std::string interval_text(const FigureVerdict& figure) {
 }
 
 std::string measured_text(const FigureVerdict& figure) {
-  return values_text(figure.name, figure.base_measured, figure.candidate_measured);
+  return values_text(figure.name, *figure.base_measured, *figure.candidate_measured);
 }
 
 std::string figure_heading(const FigureVerdict& figure) { return gate_figure(figure.name).heading; }
@@ -231,18 +235,28 @@ std::string change_words(const FigureVerdict& figure) {
 
 std::string figure_sentence(const FigureVerdict& figure) {
   const std::string more = advice(figure);
-  if (more.empty()) return finding(figure);
-  return finding(figure) + (figure.change ? "; " : " ") + more;
+  return finding(figure) + (more.empty() ? "" : "; ") + more;
+}
+
+bool counts(const FigureVerdict& figure) {
+  return !gate_figure(figure.name).is(GateFigure::kIndecisive) ||
+         figure.verdict != GateVerdict::inconclusive;
+}
+
+const FigureVerdict* deciding_figure(const PairVerdict& pair) {
+  const auto found = std::ranges::find_if(pair.figures, [&pair](const FigureVerdict& figure) {
+    return counts(figure) && figure.verdict == pair.verdict;
+  });
+  return found == pair.figures.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> pair_lines(const PairVerdict& pair) {
-  if (pair.figures.empty()) return pair.notes;
-  const auto worst = std::ranges::max_element(pair.figures, {}, &FigureVerdict::verdict);
-  std::vector<std::string> changed, unchanged, rest = {advice(*worst)};
+  const FigureVerdict* const decided = deciding_figure(pair);
+  std::vector<std::string> changed, unchanged, rest = {decided ? advice(*decided) : ""};
   for (const FigureVerdict& figure : pair.figures) {
-    if (figure.name == worst->name) continue;
+    if (&figure == decided) continue;
     const std::string change = change_text(figure.name, figure.change);
-    const bool is_other = figure.verdict != worst->verdict && figure.verdict != GateVerdict::pass;
+    const bool is_other = figure.verdict != pair.verdict && figure.verdict != GateVerdict::pass;
     if (!figure.change)
       rest.push_back(figure_sentence(figure));
     else if (change == "unchanged" && !is_other)
@@ -254,9 +268,9 @@ std::vector<std::string> pair_lines(const PairVerdict& pair) {
   }
   rest.push_back(fmt::format("{}", fmt::join(changed, ", ")));
   if (!unchanged.empty()) rest.push_back(fmt::format("{} unchanged", fmt::join(unchanged, ", ")));
-  rest.insert(rest.end(), pair.notes.begin(), pair.notes.end());
+  std::vector<std::string> lines = {decided ? finding(*decided) : pair.notes.at(0)};
+  rest.insert(rest.end(), pair.notes.begin() + (decided ? 0 : 1), pair.notes.end());
   std::erase(rest, "");
-  std::vector<std::string> lines = {finding(*worst)};
   if (!rest.empty()) lines.push_back(fmt::format("{}", fmt::join(rest, "; ")));
   return lines;
 }

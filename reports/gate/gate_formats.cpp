@@ -230,11 +230,11 @@ std::string render_gate_table(const GateResult& result, int width) {
   for (PairVerdict pair : result.pairs) {
     if (backends.size() == 1) pair.key.backend.clear();  // it tells none from another
     const std::vector<std::string> lines = pair_lines(pair);
-    add(fmt::format("{} {}: {}; {} against {}", to_string(pair.verdict), pair_title(pair),
-                    lines.empty() ? "" : lines[0], pair.candidate_repetitions,
-                    pair.base_repetitions));
-    for (const std::string& line : lines | std::views::drop(1))
-      text += "    " + wrap(printable(line), columns > 4 ? columns - 4 : columns, 4);
+    add(fmt::format("{} {}: {}", to_string(pair.verdict), pair_title(pair), lines[0]));
+    std::string below =
+        fmt::format("{} against {}", pair.candidate_repetitions, pair.base_repetitions);
+    for (const std::string& line : lines | std::views::drop(1)) below += "; " + line;
+    text += "    " + wrap(printable(below), columns > 4 ? columns - 4 : columns, 4);
   }
   for (const std::string& line : remarks(result)) add("- " + line);
   add(gate_summary(result) +

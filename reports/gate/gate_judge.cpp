@@ -61,7 +61,7 @@ bool unverified(const Run& run) {
 
 // Raises the verdict to the mildest one that the runs allow, and notes why. A failure is REGRESSED
 // if the baseline had none. Other failures, skipped or interrupted runs, and runs that are not
-// verified although the baseline is, are INCONCLUSIVE.
+// verified although the baseline is, are INCONCLUSIVE. The first note is one with that verdict.
 void judge_health(const Runs& candidate, const Runs& base, PairVerdict& pair) {
   const auto note = [&pair](GateVerdict floor, std::string text) {
     pair.verdict = std::max(pair.verdict, floor);
@@ -80,15 +80,15 @@ void judge_health(const Runs& candidate, const Runs& base, PairVerdict& pair) {
          fmt::format("{} of {} new repetitions have no figures ({})", missing.size(),
                      candidate.size(), unusable_reason(*missing.front())));
   }
+  if (!which(candidate, unverified).empty()) {
+    if (which(base, unverified).empty())
+      note(GateVerdict::inconclusive, "the new runs are not verified, the baseline is");
+    else
+      note(GateVerdict::pass, "not verified on either side");
+  }
   if (const Runs lost = which(base, std::not_fn(usable)); !lost.empty()) {
     note(GateVerdict::pass, fmt::format("{} of {} repetitions of the baseline have no figures ({})",
                                         lost.size(), base.size(), unusable_reason(*lost.front())));
-  }
-  if (which(candidate, unverified).empty()) return;
-  if (which(base, unverified).empty()) {
-    note(GateVerdict::inconclusive, "the new runs are not verified, the baseline is");
-  } else {
-    note(GateVerdict::pass, "not verified on either side");
   }
 }
 
@@ -110,12 +110,12 @@ PairVerdict open_pair(const PairedCells& cells) {
   }
   pair.base_injected = first_injected(base);
   pair.candidate_injected = first_injected(candidate);
+  judge_health(candidate, base, pair);
   for (const std::string& key : cells.differing) {
     pair.notes.push_back(fmt::format("{} differs, as allowed: new {}, baseline {}", key,
                                      cells.candidate.settings.at(key),
                                      cells.base.settings.at(key)));
   }
-  judge_health(candidate, base, pair);
   const bool one_new = pair.candidate_repetitions == 1, one_old = pair.base_repetitions == 1;
   if (one_new && one_old && !pair.key.collective) {
     pair.notes.emplace_back(
@@ -322,9 +322,7 @@ FigureVerdict judge(const FigureTest& test, std::size_t family, const GateOption
 }
 
 void add_figure(PairVerdict& pair, FigureVerdict verdict) {
-  const bool counts = !gate_figure(verdict.name).is(GateFigure::kIndecisive) ||
-                      verdict.verdict != GateVerdict::inconclusive;
-  if (counts) pair.verdict = std::max(pair.verdict, verdict.verdict);
+  if (counts(verdict)) pair.verdict = std::max(pair.verdict, verdict.verdict);
   if (verdict.outliers > 0 && verdict.name != "samples_per_s") {
     pair.notes.push_back(fmt::format("{}: {} limited (without that: {})", figure_heading(verdict),
                                      counted(verdict.outliers, "outlier"), measured_text(verdict)));

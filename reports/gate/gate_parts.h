@@ -108,7 +108,7 @@ std::string change_text(const std::string& name, const std::optional<double>& ch
 // "0.3 better .. 4.5 worse", "8.0 .. 10.2 better", in per cent or points; empty when the figure
 // does not vary or no interval is known.
 std::string interval_text(const FigureVerdict& figure);
-// "7.075 -> 8.672 ms": the means of all repetitions as they were measured.
+// "7.075 -> 8.672 ms": the means of all repetitions as they were measured. REQUIRES: it has both.
 std::string measured_text(const FigureVerdict& figure);
 std::string figure_heading(const FigureVerdict& figure);  // "median step"
 
@@ -122,7 +122,11 @@ std::string repetitions_text(const PairVerdict& pair);
 std::string change_words(const FigureVerdict& figure);
 // One sentence with the finding and the reason for the verdict.
 std::string figure_sentence(const FigureVerdict& figure);
-// Two lines: the figure that decided; what would decide, the others in short, and the notes.
+// Whether the figure has a say in the verdict of its pair.
+bool counts(const FigureVerdict& figure);
+// The first that has the pair's verdict; null where none has: then the first note says the reason.
+const FigureVerdict* deciding_figure(const PairVerdict& pair);
+// Two lines: what decided; what would decide, the other figures in short, and the notes.
 std::vector<std::string> pair_lines(const PairVerdict& pair);
 // What is not of any pair.
 std::vector<std::string> remarks(const GateResult& result);

@@ -48,20 +48,20 @@ void write_pair(Markup& page, const PairVerdict& pair, const GateOptions& option
   page.close().trusted("\n");
 }
 
-// "ddp, 2 devices: 12.4 % slower than base.json": the worst figure of the worst pair.
+// "ddp, 2 devices: 12.4 % slower than base.json": what decided on the worst pair.
 std::string gate_headline(const GateResult& result, const std::string& baseline) {
   const auto worst = std::ranges::max_element(result.pairs, {}, [](const PairVerdict& one) {
     return std::pair(one.verdict, one.figures.empty() ? 0 : one.figures[0].change.value_or(0));
   });
-  if (worst == result.pairs.end() || worst->figures.empty())
-    return fmt::format("Not compared with {}", baseline);
-  const FigureVerdict& figure =
-      *std::ranges::max_element(worst->figures, {}, &FigureVerdict::verdict);
-  const std::string change = change_words(figure);
+  if (worst == result.pairs.end()) return fmt::format("Not compared with {}", baseline);
+  const FigureVerdict* const figure = deciding_figure(*worst);
+  if (figure == nullptr) return fmt::format("{}: {}", pair_title(*worst), worst->notes.at(0));
+  const std::string change = change_words(*figure);
   const char* const than = change.ends_with("fast")                              ? "as"
                            : change.ends_with("er") || change.ends_with("worse") ? "than"
                                                                                  : "against";
-  const char* const sure = worst->verdict == GateVerdict::pass           ? ", as allowed"
+  const bool worse = change.ends_with("worse") || change.ends_with("slower");
+  const char* const sure = worst->verdict == GateVerdict::pass && worse  ? ", as allowed"
                            : worst->verdict == GateVerdict::inconclusive ? ", not sure"
                                                                          : "";
   return fmt::format("{}: {} {} {}{}", pair_title(*worst), change, than, baseline, sure);

@@ -112,10 +112,9 @@ TEST(GateTable, CallsWhatIsBetterBetter) {
 TEST(GateTable, HasTwoLinesForAPair) {
   EXPECT_EQ(
       render_gate_table(check_one(gate_report(steady(0.909)), gate_report(steady())), 0),
-      "IMPROVED ddp, 2 devices: 9.1 % faster (7.9 to 10.3), 19.999 -> 18.179 ms; allowed 5 %; "
-      "5 against 5\n"
-      "    p95 step 9.1 % better, throughput 10.0 % better; peak memory, final loss, accuracy "
-      "unchanged\n"
+      "IMPROVED ddp, 2 devices: 9.1 % faster (7.9 to 10.3), 20.00 -> 18.18 ms; allowed 5 %\n"
+      "    5 against 5; p95 step 9.1 % better, throughput 10.0 % better; peak memory, final loss, "
+      "accuracy unchanged\n"
       "IMPROVED: 1 pair compared (1 IMPROVED); changes are of means over repetitions\n");
   Report lacking = gate_report(steady());
   for (report::Run& run : lacking.runs) {
@@ -123,7 +122,59 @@ TEST(GateTable, HasTwoLinesForAPair) {
     for (DeviceRow& device : run.devices) device.peak_reason = "gone";
   }
   EXPECT_THAT(render_gate_table(check_one(gate_report(steady()), lacking), 0),
-              HasSubstr("PASS ddp, 2 devices: as fast (-1.3 to 1.3), 19.999"));
+              HasSubstr("PASS ddp, 2 devices: as fast (-1.3 to 1.3), 20.00 -> 20.00 ms"));
+}
+
+// Where slow machines have three digits before the point, too.
+TEST(GateTable, HasTwoLinesForAPairOfAHundredColumns) {
+  std::vector<double> before = steady(6.74), after = steady(7.565);
+  const std::string text =
+      render_gate_table(check_one(gate_report(after), gate_report(before)), 100);
+  EXPECT_THAT(text, StartsWith("REGRESSED ddp, 2 devices: 12.2 % slower (10.8 to 13.7), 134.8 -> "
+                               "151.3 ms; allowed 5 %\n    5 against 5; p95 step 12.2 % worse, "));
+  EXPECT_THAT(text, ContainsRegex("\n    [^\n]*\nREGRESSED: 1 pair compared"));
+}
+
+// Its figures look well: those of the runs that did not fail.
+TEST(GateTable, LeadsWithTheRunsThatFailedWhereNoFigureDecided) {
+  Report candidate = gate_report(steady(0.98)), base = gate_report(steady());
+  candidate.runs[0].status = Status::failed;
+  EXPECT_THAT(render_gate_table(check_one(candidate, base), 0),
+              AllOf(StartsWith("REGRESSED ddp, 2 devices: 1 of 5 new repetitions failed (failed), "
+                               "0 of 5 of the baseline\n    4 against 5; median step "),
+                    Not(ContainsRegex("failed \\(failed.*failed \\(failed"))));
+  for (report::Run& run : candidate.runs) run.status = Status::failed;
+  EXPECT_THAT(render_gate_table(check_one(candidate, base), 0),
+              StartsWith("REGRESSED ddp, 2 devices: 5 of 5 new repetitions failed (failed), 0 of 5 "
+                         "of the baseline\n    0 against 5\n"));
+}
+
+// What did not decide comes second, however undecided it is.
+TEST(GateTable, LeadsWithTheStepWhereOnlyTheTailIsUndecided) {
+  Report candidate = gate_report(steady()), base = gate_report(steady());
+  for (std::size_t i = 0; i < 5; ++i) {
+    candidate.runs[i].step.time_s->p95 = 0.02 * (1.1 + 0.3 * static_cast<double>(i));
+    base.runs[i].step.time_s->p95 = 0.019 * (2.3 - 0.3 * static_cast<double>(i));
+  }
+  const GateResult result = check_one(candidate, base);
+  ASSERT_EQ(test::figure_of(result, "p95_step_s").verdict, GateVerdict::inconclusive);
+  EXPECT_THAT(render_gate_table(result, 0),
+              AllOf(StartsWith("PASS ddp, 2 devices: as fast ("), HasSubstr("(INCONCLUSIVE)")));
+}
+
+TEST(GateTable, SaysWhyAFigureHasNoValues) {
+  Report candidate = gate_report(steady());
+  candidate.runs[3].epochs.back().train_loss = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(render_gate_table(check_one(candidate, gate_report(steady())), 0),
+              StartsWith("REGRESSED ddp, 2 devices: final loss missing in 1 of 5 new repetitions"));
+}
+
+TEST(GateText, HasNoNegativeZero) {
+  FigureVerdict figure{.name = "median_step_s", .base = 0.02, .candidate = 0.0204};
+  figure.change = 0.02;
+  figure.change_low = -0.0002;
+  figure.change_high = 0.041;
+  EXPECT_THAT(figure_sentence(figure), HasSubstr(" slower (0.0 to 4.1), 20.00 -> 20.40 ms"));
 }
 
 TEST(GateTable, LeadsWithTheFigureThatDecided) {
@@ -133,7 +184,8 @@ TEST(GateTable, LeadsWithTheFigureThatDecided) {
   EXPECT_THAT(
       text,
       AllOf(HasSubstr(": final loss 100.0 % worse, "),
-            HasSubstr("\n    median step, p95 step, throughput, peak memory, accuracy unchanged")));
+            HasSubstr("\n    5 against 5; median step, p95 step, throughput, peak memory, accuracy "
+                      "unchanged")));
 }
 
 TEST(GateTable, SaysThatAThroughputFellByAShareOfWhatItWas) {

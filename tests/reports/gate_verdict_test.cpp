@@ -114,7 +114,7 @@ TEST(Gate, ShowsTheFiguresThatItCompared) {
   EXPECT_NEAR(*step.candidate_measured / *step.base_measured, std::pow(2.25, 0.2), 1e-9);
   EXPECT_DOUBLE_EQ(*step.base_measured, *step.base);
   EXPECT_THAT(result.pairs[0].notes,
-              Contains(HasSubstr("median step: 1 outlier limited (without that: 19.999 "
+              Contains(HasSubstr("median step: 1 outlier limited (without that: 20.00 "
                                  "-> 23.5")));
 }
 
