@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/why/why_cause.h"
-#include "base/text.h"
 
 #include <algorithm>
 #include <array>
@@ -105,11 +104,13 @@ Cause find_cause(const Run& run, const Decomposition& split) {
   if (!split.missing.empty()) return Cause::unknown;
   const StepParts lost = ranked_losses(split);
   const double negligible_s = kNegligibleShare * split.parts.step_s;
-  if (lost.step_s <= negligible_s) return split.ideal ? Cause::scales : Cause::unknown;
+  const bool small = lost.step_s <= negligible_s;
+  if (small && !split.ideal) return Cause::unknown;
   // What other work took shows as waiting, slow compute or host time, and as any of these by
   // chance. Of a run with a planted fault the cause is known.
   if (run.injected.empty() && run.conditions && !other_work(*run.conditions).empty())
     return Cause::busy_machine;
+  if (small) return Cause::scales;
   if (is_tiny(run, lost, split)) return Cause::tiny_network;
   const Loss largest = largest_loss(run, split);
   return largest.seconds < negligible_s ? Cause::small_losses : largest.cause;

@@ -115,7 +115,11 @@ std::string fewer_devices(const Case& c) {
 }
 
 std::string busy_machine(const Case& c) {
-  return fmt::format("{}, but {}", share_of_step("what is lost", ranked_losses(c.split).step_s, c),
+  const double lost_s = ranked_losses(c.split).step_s;
+  return fmt::format("{}, but {}",
+                     lost_s > kNegligibleShare * c.split.parts.step_s
+                         ? share_of_step("what is lost", lost_s, c)
+                         : "no large loss",
                      other_work(*c.run.conditions));
 }
 
@@ -145,9 +149,10 @@ std::string unseen_load(const Run& run) {
 
 std::string look_at_rank(const Case& c) {
   const std::string& phase = c.split.stragglers.phase;
-  if (phase == "input wait") return "look at that rank's storage, or try more --loader-workers";
-  if (phase.empty()) return "look at that rank's link, and at what else runs on its cores";
-  return "look at that rank's clock, memory and what else runs on its cores";
+  if (phase == "input wait")
+    return "look at the slower rank's storage, or try more --loader-workers";
+  if (phase.empty()) return "look at the slower rank's link, and at what else runs on its cores";
+  return "look at the slower rank's clock, memory and what else runs on its cores";
 }
 
 // Of dp: what device 0 waits for when it gathers outputs and gradients.

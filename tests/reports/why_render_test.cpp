@@ -26,6 +26,16 @@ TEST(Why, CountsGradientsInFp32WhateverProductsAreComputedIn) {
   }
 }
 
+TEST(Why, SaysThatOtherProgramsRanWhereItFindsNoLoss) {
+  const Step step = {.comm = 5, .exposed = 0.5};
+  report::Run run = make_run("ddp", {step, step});
+  run.conditions.emplace().other_load_ratio = Figure::of(0.47);
+  const Verdict verdict = verdict_of(run);
+  EXPECT_EQ(verdict.cause, Cause::busy_machine);
+  EXPECT_EQ(verdict.sentence, "no large loss, but other programs used 47 % of the CPU");
+  EXPECT_EQ(verdict.advice, "measure on an idle machine");
+}
+
 TEST(FillWhy, IsWrittenReadAndValid) {
   const Step step = {.comm = 40, .exposed = 30};
   Report report = report_of(make_run("ddp", {step, step}));
