@@ -266,7 +266,11 @@ std::string compact_text(std::span<const RunRow> rows, int width) {
   std::vector<std::string> notes;
   std::string text = render_rows(compact_table(rows, notes), limit) + '\n';
   const std::string agree = agreement(rows);
-  const std::string noise = noise_words(rows, std::ranges::any_of(rows, has_spread));
+  const std::string noise =
+      text.find("(a..b)") == std::string::npos
+          ? noise_words(rows, false)
+          : fmt::format("(a..b): smallest and largest; from {} repetitions on a 95 % interval",
+                        kFewestForInterval + 1);
   notes.insert(notes.end(), {accuracy_meaning(rows), caption(rows),
                              agree + (agree.empty() || noise.empty() ? "" : " ") + noise});
   std::erase(notes, "");

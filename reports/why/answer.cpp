@@ -115,6 +115,15 @@ Standings equals_of(const Rivals& rivals, Standings ranked) {
   return ranked;
 }
 
+// The first three, and how many there are beside them.
+std::vector<std::string> first_few(std::vector<std::string> words) {
+  constexpr std::size_t kFew = 3;
+  if (words.size() <= kFew) return words;
+  words[kFew] = counted(words.size() - kFew, "other");
+  words.resize(kFew + 1);
+  return words;
+}
+
 // "ddp or dp on 2 devices", "ddp on 2 devices or dp on 4 devices".
 std::string joined_names(const std::vector<const Standing*>& standings) {
   std::vector<std::string> names, ends;
@@ -124,17 +133,21 @@ std::string joined_names(const std::vector<const Standing*>& standings) {
     ends.push_back(end == std::string::npos ? "" : standing->name.substr(end));
   }
   const bool alike = std::ranges::all_of(ends, [&](const auto& text) { return text == ends[0]; });
-  if (alike) return fmt::format("{}{}", fmt::join(names, " or "), ends[0]);
+  if (alike) return fmt::format("{}{}", fmt::join(first_few(names), " or "), ends[0]);
   for (std::size_t i = 0; i < names.size(); ++i) names[i] += ends[i];
-  return fmt::format("{}", fmt::join(names, " or "));
+  return fmt::format("{}", fmt::join(first_few(std::move(names)), " or "));
 }
 
 std::vector<std::string> no_answer(const Rivals& rivals, const std::string& what) {
   std::string head = "No answer: " + what;
   std::string sure = "How sure: not.";
   if (!rivals.yardstick.runs.empty()) {
-    head += fmt::format("; equal work on one device took {:.1f} to {:.1f} ms",
-                        1e3 * rivals.yardstick.least_step_s, 1e3 * rivals.yardstick.most_step_s);
+    const double least = 1e3 * rivals.yardstick.least_step_s;
+    const double most = 1e3 * rivals.yardstick.most_step_s;
+    const bool apart = short_number(least) != short_number(most);
+    head += fmt::format("; equal work on one device took {} to {} ms",
+                        apart ? short_number(least) : fmt::format("{:.5g}", least),
+                        apart ? short_number(most) : fmt::format("{:.5g}", most));
     sure +=
         fmt::format(" Differences below {} say nothing here.", in_percent(rivals.yardstick.spread));
   }
@@ -221,11 +234,11 @@ std::string head_words(const Rivals& rivals, const std::vector<const Standing*>&
     const std::string name = standing->name.substr(0, standing->name.find(" on ")) + " ";
     if (!range.empty()) ranges.push_back((equals.size() > 1 ? name : "") + range);
   }
-  std::string words = fmt::format("{}", fmt::join(rates, " and "));
+  std::string words = fmt::format("{}", fmt::join(first_few(rates), " and "));
   if (rivals.one.empty()) return fmt::format("{}: {} samples/s{}.", names, words, lead);
   const Standing& single = rivals.one[0];
   words += " against " + short_number(single.samples_per_s);
-  if (!ranges.empty()) words = fmt::format("{}; {}", fmt::join(ranges, ", "), words);
+  if (!ranges.empty()) words = fmt::format("{}; {}", fmt::join(first_few(ranges), ", "), words);
   const std::int64_t batch = first_run(best).global_batch_size;
   const std::int64_t one_batch = first_run(single).global_batch_size;
   if (batch != one_batch) words += fmt::format(", global batch {} instead of {}", batch, one_batch);

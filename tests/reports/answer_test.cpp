@@ -73,7 +73,7 @@ TEST(Answer, IsNoneWhereOtherProgramsDisturbedWhatIsCompared) {
     const std::vector<std::string> lines = answer_lines(all_runs(report));
     EXPECT_EQ(lines[0],
               "No answer: other programs used 71 % of the CPU; equal work on one device took "
-              "8.6 to 9.0 ms.");
+              "8.56 to 9.04 ms.");
     EXPECT_EQ(lines[1], "How sure: not. Differences below 5.6 % say nothing here.");
     EXPECT_EQ(lines[2], "Next: run it on an idle machine, or with --repetitions=7 (about 7 min).");
   }
