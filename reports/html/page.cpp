@@ -86,10 +86,12 @@ std::string origin_of(const HtmlInput& input) {
   const Report& report = input.reports.front();
   if (input.reports.size() > 1) return "ddpbench, " + counted(input.reports.size(), "report");
   const bool on_gpu = !report.runs.empty() && report.runs[0].device == "cuda";
-  return fmt::format(
-      "ddpbench, {}, {}",
+  std::vector<std::string> parts = {
+      "ddpbench",
       on_gpu ? report.runs[0].device_model : counted(report.environment.cpu.cores, "CPU core"),
-      report.started_at.substr(0, report.started_at.find('T')));
+      report.started_at.substr(0, report.started_at.find('T'))};
+  std::erase(parts, "");
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 void write_top(Markup& page, const HtmlInput& input) {

@@ -58,6 +58,7 @@ void write_small_figure(Markup& page, Picture picture) {
   for (Panel& panel : picture.panels) panel.name.id = "small-" + panel.name.id;
   write_legend(page, picture);
   for (const Panel& panel : picture.panels) write_panel(page, panel);
+  write_list(page, picture.caption.notes, "notes");
   page.close();
 }
 

@@ -67,7 +67,9 @@ void write_chips(Markup& page, std::string_view sure, const std::string& agree,
               whole == "not" ? "not sure" : whole.substr(0, whole.find(';')));
     sure.remove_prefix(std::min(end + 2, sure.size()));
   }
-  if (!agree.empty()) page.leaf("li", {{"class", "good"}}, agree.substr(0, agree.size() - 1));
+  const bool all = agree.starts_with("All") || agree.starts_with("It");
+  if (!agree.empty())
+    page.leaf("li", {{all ? "class" : "", "good"}}, agree.substr(0, agree.size() - 1));
   if (!warnings.empty()) {
     std::vector<std::string> lines;
     for (const RowWarning& warning : warnings) lines.push_back(warning.line());

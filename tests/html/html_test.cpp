@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include "reports/pictures/markup.h"
 #include "reports/pictures/svg.h"
 #include "tests/html/sample_pages.h"
+#include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {
@@ -243,6 +245,46 @@ TEST(HtmlPageTest, TheSummaryBeginsWithTheVerdictOfTheGate) {
               HasSubstr("<p class=\"alert warning\">Against base.json: <strong>not compared: "));
 }
 
+TEST(HtmlPageTest, TheHeadlineSaysThatRunsFailedWhateverTheOthersTook) {
+  const auto headline = [](std::size_t failed, double factor) {
+    const Report base = test::gate_report(test::steady());
+    HtmlInput input{{"new.json"}, {test::gate_report(test::steady(factor))}};
+    for (std::size_t i = 0; i < failed; ++i) input.reports[0].runs[i].status = Status::failed;
+    input.gate = HtmlGate{{"base.json"}, check_reports(input.reports, {&base, 1}, {})};
+    return html_page(input);
+  };
+  for (const std::size_t failed : {1U, 5U})
+    EXPECT_THAT(headline(failed, 0.98),
+                HasSubstr(fmt::format("<p class=\"headline\">ddp, 2 devices, shm: {} of 5 new "
+                                      "repetitions failed (failed), 0 of 5 of the baseline</p>",
+                                      failed)));
+  EXPECT_THAT(headline(0, 1), HasSubstr("<p class=\"headline\">ddp, 2 devices, shm: as fast as "
+                                        "base.json</p>"));
+  EXPECT_THAT(headline(0, 0.99), HasSubstr("1.0 % faster than base.json</p>"));
+  EXPECT_THAT(headline(0, 1.01), HasSubstr("1.0 % slower than base.json, as allowed</p>"));
+}
+
+// Green says that nothing is to be looked at.
+TEST(HtmlPageTest, ShowsADisagreementInNoColourOfSuccess) {
+  HtmlInput input{
+      {"two.json"},
+      {test::report_of({test::sample_run("single", 1, 3200), test::sample_run("ddp", 2, 6100)})}};
+  for (auto& run : input.reports[0].runs) run.verification.steps = 3;
+  EXPECT_THAT(html_page(input), HasSubstr("<li class=\"good\">All 2 agree with one device"));
+  input.reports[0].runs[1].verification.status = "failed";
+  EXPECT_THAT(html_page(input), HasSubstr("<li>1 of 2 agree with one device"));
+}
+
+TEST(HtmlPageTest, LeavesOutADeviceThatIsNotKnown) {
+  HtmlInput input = test::rich_input();
+  input.reports[0].started_at = "2026-11-28T10:00:00Z";
+  for (auto& run : input.reports[0].runs) {
+    run.device = "cuda";
+    run.device_model.clear();
+  }
+  EXPECT_THAT(html_page(input), HasSubstr(">ddpbench, 2026-11-28</p>"));
+}
+
 TEST(HtmlPageTest, BeginsWithTheAnswerAndBarsOfSpeedUp) {
   HtmlInput input{
       {"two.json"},
@@ -269,6 +311,8 @@ TEST(HtmlPageTest, ShowsWhereTheStepOfTheFastestGoesBesideTheSpeedUps) {
     EXPECT_LT(first, page.find("<svg class=\"bars\""));
     EXPECT_EQ(step == std::string::npos, i == 1);
     EXPECT_TRUE(i == 1 || (first < step && step < runs));
+    const std::size_t note = page.find("vertical stroke, and the figure beside each name");
+    EXPECT_TRUE(i == 1 || (step < note && note < runs));
     // Of one device there is nothing to show.
     std::erase_if(input.reports[0].runs, [](const auto& run) { return run.world_size > 1; });
   }
