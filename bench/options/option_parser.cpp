@@ -297,8 +297,10 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
 ParsedCommand parse_command_line(const std::vector<std::string>& words,
                                  const ParseContext& context) {
   const std::vector<std::string> all = with_first_answer(words, context.variables);
-  ParsedCommand parsed = parse_command(all, context);
+  ParsedCommand parsed = parse_command(words, context);
+  // The name of a command may stand behind its options.
   if (all.size() == words.size() || parsed.command != Command::run) return parsed;
+  parsed = parse_command(all, context);
   Options& options = parsed.options;
   options.gpus_given.is_set = is_one_of_several(context.variables);
   const std::string steps = options.steps ? " of " + counted(*options.steps, "step") : "";
