@@ -231,7 +231,7 @@ TEST(ShippedConfigurations, SayWhatTheyCompareWhereNobodyDid) {
   EXPECT_THAT(parsed({"--config=quick"}).notes, IsEmpty());
   EXPECT_TRUE(parsed({"--config=quick"}).options.gpus_given.is_set);
   EXPECT_EQ(parsed({"--steps=20", "tune"}).options.gpus.size(), 1U) << "tune has its own defaults";
-  EXPECT_EQ(parsed({"--device=cpu", "info"}).command, Command::info);
+  EXPECT_EQ(parsed({"--data-dir=.", "data", "list"}).command, Command::data_list);
 }
 
 TEST(ConfigurationSchema, AcceptsTheOptionsThatReportsShow) {
