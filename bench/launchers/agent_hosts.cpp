@@ -20,7 +20,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/random.h"
 #include "base/text.h"
 #include "bench/host/terminal.h"
 #include "bench/launchers/agent_source.h"
@@ -350,7 +349,9 @@ void AgentHosts::prepare(const HostJob& job) {
   std::set<std::size_t> new_ones;
   for (const std::size_t agent : wanted)
     if (!links_[agent].lost().empty()) new_ones.insert(agent);
-  if (!new_ones.empty() && (source_->starts_anew() || is_told_to_end())) {
+  if (!new_ones.empty() && !source_->starts_anew() && (interrupt_requested() || is_told_to_end()))
+    throw CommError(links_[*new_ones.begin()].lost());  // why the launcher ends all others
+  if (!new_ones.empty() && source_->starts_anew()) {
     try {
       connect(wanted);
     } catch (const CommError&) {  // run() names the rank; a launcher itself says more
@@ -380,7 +381,6 @@ void AgentHosts::greet(const std::set<std::size_t>& new_ones) {
   }
 }
 
-// What each agent is to start.
 std::vector<AgentRun> AgentHosts::orders(const HostJob& job, const std::vector<HostPlace>& places,
                                          const RankHosts& joined) const {
   std::vector<AgentRun> all(hosts_.size());
@@ -442,7 +442,7 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   const double begin_s = steady_s();
   const std::vector<HostPlace> places = places_of(job);
   const RankHosts joined = hosts_of(places);
-  const std::string nonce = random_hex(16);
+  const std::string nonce = launch::make_secret();  // any that was not used before
   const Variables variables = meeting(job, places.size(), !joined.are_several(), nonce);
   std::vector<const HostLink*> missed;  // a launcher that loses one of these ends all the others
   for (const HostLink& link : links_)

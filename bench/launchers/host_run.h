@@ -25,8 +25,8 @@ struct HostProcess {
 class HostRun {
  public:
   // `processes`: [rank of `channels`]. `channels` and the links, which are those of all hosts,
-  // outlive it. A host that says nothing for `timeout_s`, and 3 s more (but then
-  // 10 s at most), is given up; 0: never.
+  // outlive it. A host that says nothing for `timeout_s`, and 3 s more (but then 10 s
+  // at most), is given up; 0: never.
   HostRun(std::vector<HostLink*> links, std::vector<HostProcess> processes,
           launch::RankChannels& channels, double timeout_s);
 

@@ -56,7 +56,7 @@ void write_summary(Markup& page, const HtmlInput& input);
 // A row for each setting with what is needed to choose; folded away, all columns and repetitions.
 void write_runs(Markup& page, const HtmlInput& input);
 void write_pictures(Markup& page, const HtmlInput& input);
-// A picture with its legend alone, beside another one in the same page.
+// A picture with its legend and notes, which stands in the same page once more with its data.
 void write_small_figure(Markup& page, pictures::Picture picture);
 // A picture with its legend, notes and the data as a table.
 void write_figure(Markup& page, const pictures::Picture& picture, const Table& data);

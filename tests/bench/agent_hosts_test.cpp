@@ -304,6 +304,17 @@ TEST_F(AgentHostsTest, TakesASignalToAnAgentForAnInterruption) {
   EXPECT_FALSE(result.failure);
 }
 
+// mpirun asks all others to end when it has lost one, which is then the cause.
+TEST_F(AgentHostsTest, TakesAnAgentThatIsLostBetweenTwoRunsForTheCauseOfTheLaunchersSignal) {
+  add("a", {0});
+  add("b", {0});
+  const auto hosts = connected();
+  agents[0].answers = {AgentTold{SIGTERM}, end_of(0, SIGTERM)};
+  EXPECT_TRUE(run(*hosts, job_of({{0}})).interrupted);
+  agents[1].is_gone = true;
+  EXPECT_THROW(hosts->prepare(job_of({{0}, {1}})), CommError);
+}
+
 TEST_F(AgentHostsTest, RefusesHostsWithDifferentFiles) {
   add("a", {0});
   add("b", {0});

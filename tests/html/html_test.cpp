@@ -313,7 +313,7 @@ TEST(HtmlPageTest, ShowsWhereTheStepOfTheFastestGoesBesideTheSpeedUps) {
     EXPECT_TRUE(i == 1 || (first < step && step < runs));
     const std::size_t note = page.find("vertical stroke, and the figure beside each name");
     EXPECT_TRUE(i == 1 || (step < note && note < runs));
-    // Of one device there is nothing to show.
+    // A run on one device has no speed-up, and its step is not explained.
     std::erase_if(input.reports[0].runs, [](const auto& run) { return run.world_size > 1; });
   }
 }
