@@ -234,16 +234,11 @@ int run_world(const CommJob& job, bool quiet, RunHosts* hosts, report::Report& r
   return result.failure ? exit_code : kWrongResultExitCode;
 }
 
-// Should the program be killed in a later world, those before it stay. A disk that is full now may
-// not be full at the end.
+// Should the program be killed in a later world, those before it stay.
 void save_so_far(report::Report report, const Options& options, ReportOutput& file) {
   if (report.status == report::Status::ok) report.status = report::Status::interrupted;
   complete_report(report, options);
-  try {
-    file.save(report);
-  } catch (const Error& error) {
-    say_error("ddpbench: {}; going on\n", error.what());
-  }
+  file.save_so_far(report);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "base/random.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
+#include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
 #include "bench/plan/training_checkpoint.h"
@@ -195,6 +196,15 @@ void ReportOutput::save(const report::Report& report) {
     }
   }
   replace_ = true;
+}
+
+void ReportOutput::save_so_far(const report::Report& report) {
+  try {
+    save(report);
+  } catch (const Error& error) {
+    if (!warned_) say_error("ddpbench: {}; going on\n", error.what());
+    warned_ = true;
+  }
 }
 
 void ReportOutput::save_last(const report::Report& report) {

@@ -36,6 +36,9 @@ class ReportOutput {
   // Writes the whole report, atomically. The first call obeys --force; later ones replace what it
   // wrote.
   void save(const report::Report& report);
+  // The same of a report that grows. Where it fails, says so once and goes on: a disk that is full
+  // now may not be full at the end.
+  void save_so_far(const report::Report& report);
   void save_last(const report::Report& report);
   // Where the report is, for people.
   std::string place() const { return is_stream_ ? "standard output" : path_; }
@@ -49,6 +52,7 @@ class ReportOutput {
   std::string path_;
   std::optional<HostClaim> claim_;  // on path_, from reserve() on
   bool is_stream_ = false;
+  bool warned_ = false;    // the user knows that the report cannot be saved
   FileDescriptor stream_;  // what standard output was; open with is_stream_, but for --dry-run
   bool named_by_time_ = false;
   bool replace_ = false;

@@ -174,7 +174,6 @@ class Session {
   int next_sequence_ = 0;
   bool interrupted_ = false;
   bool told_of_disturbance_ = false;
-  bool warned_ = false;  // the user knows that the report cannot be saved
 };
 
 // The studies (fit.cpp, tune.cpp).
