@@ -103,15 +103,15 @@ function(ddpbench_add_test_support name)
 endfunction()
 
 # ddpbench_add_tests(<name> SOURCES <files...> LIBRARIES <libs...> [LABELS <labels...>]
-#                    [TIMEOUT <seconds>] [SERIAL] [PREFIX <text>])
+#                    [TIMEOUT <seconds>] [SHARDS <number>] [EACH])
 #
-# Adds one test program. Every GoogleTest case becomes a ctest test with these labels. SERIAL: its
-# cases need both cores or real time, so no other test runs beside them. PREFIX: goes before the
-# names, where two programs have the same cases. The label unit-quick is for `ctest -L quick`, which
-# takes at most a minute and needs no engine. A program with the label gpu is one ctest test: to load
-# NVIDIA's libraries takes half a second, and without a GPU all of its cases skip.
+# Adds one test program. It is one ctest test, or SHARDS ctest tests that divide its GoogleTest cases:
+# a process for each of thousands of short cases costs more than they do. EACH: every case is a ctest
+# test of its own, for cases that start processes or skip where the real data are missing. The label
+# unit-quick is for `ctest -L quick`, which takes at most a minute and needs no engine. A program with
+# the label gpu is skipped when all of its cases are.
 function(ddpbench_add_tests name)
-  cmake_parse_arguments(TEST "SERIAL" "TIMEOUT;PREFIX" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "EACH" "TIMEOUT;SHARDS" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT TEST_LABELS)
     set(TEST_LABELS unit)
   endif()
@@ -126,20 +126,28 @@ function(ddpbench_add_tests name)
   ddpbench_set_test_flags(${name})
   ddpbench_compile_together(${name})
   set(properties LABELS "${TEST_LABELS}" TIMEOUT ${TEST_TIMEOUT})
-  if(TEST_SERIAL)
-    list(APPEND properties RUN_SERIAL TRUE)
-  endif()
-  set(prefix)
-  if(TEST_PREFIX)
-    set(prefix TEST_PREFIX "${TEST_PREFIX}")
-  endif()
-  if("gpu" IN_LIST TEST_LABELS)
-    add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES ${properties}
-      SKIP_REGULAR_EXPRESSION "  PASSED  . 0 tests.\n. +SKIPPED [^\n]*\n(. +SKIPPED [^\n]*\n)+$")
+  if(TEST_EACH)
+    # Without NO_PRETTY_VALUES names of cases would contain the bytes of their parameters.
+    gtest_discover_tests(${name} NO_PRETTY_VALUES PROPERTIES ${properties} DISCOVERY_TIMEOUT 60)
     return()
   endif()
-  # Without NO_PRETTY_VALUES names of cases would contain the bytes of their parameters.
-  gtest_discover_tests(${name} ${prefix} NO_PRETTY_VALUES
-                       PROPERTIES ${properties} DISCOVERY_TIMEOUT 60)
+  set(arguments --gtest_brief=1)
+  if("gpu" IN_LIST TEST_LABELS)
+    set(arguments)
+    list(APPEND properties SKIP_REGULAR_EXPRESSION
+      "  PASSED  . 0 tests.\n. +SKIPPED [^\n]*\n(. +SKIPPED [^\n]*\n)+$")
+  endif()
+  if(NOT TEST_SHARDS)
+    set(TEST_SHARDS 1)
+  endif()
+  foreach(shard RANGE 1 ${TEST_SHARDS})
+    set(test ${name})
+    if(TEST_SHARDS GREATER 1)
+      set(test ${name}.${shard})
+    endif()
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${test} COMMAND ${name} ${arguments})
+    set_tests_properties(${test} PROPERTIES ${properties}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()

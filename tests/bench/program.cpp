@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
+#include "datasets/synthetic.h"
 #include "tests/reports/schema_validator.h"
 
 namespace ddpbench::test {
@@ -37,11 +40,37 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
+// The header of an IDX file of bytes.
+std::string idx_header(const std::vector<std::uint32_t>& shape) {
+  std::string header{0, 0, 8, static_cast<char>(shape.size())};
+  for (const std::uint32_t size : shape) {
+    for (int shift = 24; shift >= 0; shift -= 8) header += static_cast<char>(size >> shift);
+  }
+  return header;
+}
+
 }  // namespace
 
-Program::Program() {
+void write_digits(const Program& program, const std::string& folder, int train, int test) {
+  for (const auto& [name, count, seed] : {std::tuple{"train", train, 1}, {"t10k", test, 2}}) {
+    const auto samples = static_cast<std::uint32_t>(count);
+    std::string images = idx_header({samples, data::kDigitSide, data::kDigitSide});
+    std::string labels = idx_header({samples});
+    std::array<std::uint8_t, data::kDigitPixels> image;
+    for (std::uint32_t i = 0; i < samples; ++i) {
+      labels += static_cast<char>(data::draw_digit(static_cast<std::uint64_t>(seed), i, image));
+      images.append(image.begin(), image.end());
+    }
+    const std::string start = folder + "/" + name;
+    program.write(start + "-images-idx3-ubyte", images);
+    program.write(start + "-labels-idx1-ubyte", labels);
+  }
+}
+
+Program::Program(Digits digits) {
   std::string pattern = fs::temp_directory_path() / "ddpbench-program-XXXXXX";
   directory_ = fs::canonical(::mkdtemp(pattern.data()));
+  if (digits == Digits::few) write_digits(*this, ".cache/ddpbench/mnist", 2048, 512);
 }
 
 Program::~Program() {

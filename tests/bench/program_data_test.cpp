@@ -47,7 +47,7 @@ class ProgramData : public testing::Test {
   }
   void write_cifar(int train) { test::write_cifar(program, train); }
 
-  Program program;
+  Program program{Program::Digits::none};
 };
 
 TEST_F(ProgramData, IsSyntheticAndSaysSoWhereNoKnownDataSetFits) {
@@ -87,17 +87,7 @@ TEST_F(ProgramData, IsTheKnownDataSetThatFits) {
 
 // A small MNIST as torchvision lays it down: 40 images to train and 20 to test.
 TEST_F(ProgramData, IsFoundWhereTorchvisionPutsIt) {
-  const auto big_endian = [](std::uint32_t value) {
-    return std::string{static_cast<char>(value >> 24), static_cast<char>(value >> 16),
-                       static_cast<char>(value >> 8), static_cast<char>(value)};
-  };
-  fs::create_directories(program.directory() / "data/MNIST/raw");
-  for (const auto& [part, count] : {std::pair("train", 40U), {"t10k", 20U}}) {
-    const std::string begin = std::string("data/MNIST/raw/") + part, size = big_endian(count);
-    program.write(begin + "-images-idx3-ubyte", big_endian(2051) + size + big_endian(28) +
-                                                    big_endian(28) + std::string(count * 784, 'x'));
-    program.write(begin + "-labels-idx1-ubyte", big_endian(2049) + size + std::string(count, '\3'));
-  }
+  test::write_digits(program, "data/MNIST/raw", 40, 20);
   configure("lenet5", nullptr);
   fs::create_directories(program.directory() / "other/FashionMNIST");
   fs::copy(program.directory() / "data/MNIST/raw", program.directory() / "other/FashionMNIST/raw");

@@ -256,7 +256,7 @@ TEST_F(Launchers, LeaveAReportAndNothingElseWhenInterrupted) {
       ::kill(pid, number);
     };
     const ProgramResult result = program.run(
-        on_hosts("ddp,ps", "2", {"--steps=1000000", "--epochs=9", "--force"}), interrupt);
+        on_hosts("ddp,ps", "2", {"--steps=1000000", "--epochs=5000", "--force"}), interrupt);
     EXPECT_EQ(result.exit_code, 130) << result.err;
     const json report = program.report();
     EXPECT_EQ(report["status"], "interrupted");
@@ -272,7 +272,7 @@ TEST_F(Launchers, LeaveNothingWhenTheSupervisorIsKilled) {
     ::kill(pid, SIGKILL);
   };
   const ProgramResult result =
-      program.run(on_hosts("ddp", "2", {"--steps=1000000", "--epochs=9"}), kill);
+      program.run(on_hosts("ddp", "2", {"--steps=1000000", "--epochs=5000"}), kill);
   EXPECT_EQ(result.exit_code, 128 + SIGKILL);
   expect_nothing_left();
 }
@@ -288,7 +288,7 @@ TEST_F(Launchers, NameAHostWhoseConnectionIsLost) {
     ::kill(std::stoi(program.read("second")), SIGKILL);
   };
   const ProgramResult result =
-      program.run(on_hosts("ddp", "2", {"--steps=1000000", "--epochs=9"}), cut);
+      program.run(on_hosts("ddp", "2", {"--steps=1000000", "--epochs=5000"}), cut);
   EXPECT_EQ(result.exit_code, 4) << result.err;
   const json report = program.report();
   EXPECT_EQ(report["status"], "failed");
@@ -321,7 +321,7 @@ TEST_F(Launchers, TakeASignalToARankForTheEndOfThatRank) {
     for (const int pid : processes_of_rank(1)) ::kill(pid, SIGTERM);
   };
   const ProgramResult result =
-      program.run(on_hosts("ddp", "2", {"--steps=1000000", "--epochs=9"}), ask);
+      program.run(on_hosts("ddp", "2", {"--steps=1000000", "--epochs=5000"}), ask);
   EXPECT_EQ(result.exit_code, 4) << result.err;
   const json error = program.report()["error"];
   EXPECT_EQ(error["rank"], 1);
@@ -341,7 +341,7 @@ TEST_F(Launchers, GiveAHostUpThatSaysNothingAnyMore) {
     ::kill(std::stoi(program.read("second")), SIGSTOP);
   };
   const ProgramResult result =
-      program.run(on_hosts("ddp", "2", {"--steps=1000000", "--epochs=90", "--timeout=3"}), stop);
+      program.run(on_hosts("ddp", "2", {"--steps=1000000", "--epochs=5000", "--timeout=3"}), stop);
   EXPECT_EQ(result.exit_code, 4) << result.err;
   EXPECT_EQ(program.report()["status"], "failed");
   expect_nothing_left();

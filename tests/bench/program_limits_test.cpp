@@ -113,8 +113,8 @@ TEST_P(StoppedSupervisor, GoesOnAfterLongerThanTheTimeout) {
   const bool at_start = GetParam();
   constexpr auto kLongStop = std::chrono::milliseconds(5500);
   Program program;
-  program.write("lenet.json",
-                test::small_config({.steps = 2000, .verify_steps = 0, .timeout_s = 3}));
+  program.write("lenet.json", test::small_config(
+                                  {.epochs = 20, .steps = 100, .verify_steps = 0, .timeout_s = 3}));
   // Fast devices would have trained before the stop.
   const auto arguments = small_run("ddp", {"--inject=slow:rank=1,phase=forward,ms=2"});
   const ProgramResult result = program.run(arguments, [&](int pid) {
@@ -321,7 +321,7 @@ TEST_F(Limits, OfAControlGroupsMemoryEndARankAndTheSupervisorLeavesTheReport) {
   program.prepare = [&group] { group.enter(); };
   std::optional<Eater> eater;
   const ProgramResult result = program.run(
-      small_run("ddp", {"--steps=100000", "--epochs=1000", "--verify-steps=0"}), [&](int) {
+      small_run("ddp", {"--steps=100000", "--epochs=5000", "--verify-steps=0"}), [&](int) {
         EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
         eater.emplace(group);
       });
@@ -391,7 +391,7 @@ TEST_F(Limits, MoreProcessesThanMemoryAreRefused) {
   GTEST_SKIP() << "ThreadSanitizer leaves too few addresses for their channels";
 #endif
   const ProgramResult result =
-      program.run(small_run("ps", {"--servers=20000", "--oversubscribe", "--verify-steps=0"}));
+      program.run(small_run("ps", {"--servers=8000", "--oversubscribe", "--verify-steps=0"}));
   EXPECT_THAT(result.exit_code, testing::AnyOf(2, 3)) << result.err;
   EXPECT_THAT(result.err, HasSubstr("processes need"));
 }

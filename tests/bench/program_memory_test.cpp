@@ -44,7 +44,7 @@ class SmallMemory : public testing::Test {
   test::Program program;
 };
 
-// The reference's 30 steps of SimpleCNN are 100 MB of shared memory, which each rank reads.
+// The reference's 12 steps of SimpleCNN are 40 MB of shared memory, which each rank reads.
 TEST_F(SmallMemory, HasPeaksOfTrainingAlone) {
   const auto peaks_of = [this](const char* verify) {
     const auto result = program.run(test::small_run(
@@ -53,7 +53,7 @@ TEST_F(SmallMemory, HasPeaksOfTrainingAlone) {
     const nlohmann::json memory = program.report()["runs"][0]["devices"][1]["memory"];
     return std::pair<double, double>(memory["process_peak_rss_bytes"], memory["peak_bytes"]);
   };
-  const auto alone = peaks_of("--verify-steps=0"), verified = peaks_of("--verify-steps=30");
+  const auto alone = peaks_of("--verify-steps=0"), verified = peaks_of("--verify-steps=12");
   constexpr double kMegabyte = 1e6;
   EXPECT_GT(alone.first, 10 * kMegabyte);
   EXPECT_NEAR(verified.first, alone.first, 20 * kMegabyte);

@@ -126,7 +126,7 @@ TEST_F(MpirunLauncher, OpensNoPortToOthersOnOneHost) {
     ::kill(pid, SIGINT);
   };
   const ProgramResult result = program.run(
-      below_mpirun("ddp", "2", {"--backend=mpi", "--steps=1000000", "--epochs=9"}), look);
+      below_mpirun("ddp", "2", {"--backend=mpi", "--steps=1000000", "--epochs=5000"}), look);
   if (result.exit_code == 3) GTEST_SKIP() << result.err;
   ASSERT_EQ(result.exit_code, 130) << result.err;
   ASSERT_TRUE(open.contains("ddpbench"));
@@ -150,7 +150,8 @@ TEST_F(MpirunLauncher, LeavesAReportAndNothingElseWhenInterrupted) {
     ::kill(pid, SIGINT);
   };
   const ProgramResult result = program.run(
-      below_mpirun("ddp", "2", {"--steps=1000000", "--epochs=9", "--verify-steps=0"}), interrupt);
+      below_mpirun("ddp", "2", {"--steps=1000000", "--epochs=5000", "--verify-steps=0"}),
+      interrupt);
   EXPECT_EQ(result.exit_code, 130) << result.err;
   EXPECT_EQ(program.report()["status"], "interrupted");
   expect_nothing_left();

@@ -78,7 +78,7 @@ TEST_P(ClosedDescriptors, AreAsGoodAsDevNull) {
   EXPECT_EQ(run["epochs"][0]["train_loss"], loss);
 }
 
-INSTANTIATE_TEST_SUITE_P(Any, ClosedDescriptors, testing::Range(1, 8));
+INSTANTIATE_TEST_SUITE_P(Any, ClosedDescriptors, testing::Values(1, 2, 4, 7));
 
 class AllDescriptorsClosed : public Surroundings,
                              public testing::WithParamInterface<const char*> {};

@@ -106,7 +106,7 @@ TEST(Trace, OfAnInterruptedRunHasWhatWasDone) {
     Program program;
     program.write("lenet.json", kTracedConfig);
     const auto result = program.run(
-        small_run("ddp", {"--trace=trace.json", "--epochs=50", "--steps=100000", "--timeout=0"}),
+        small_run("ddp", {"--trace=trace.json", "--epochs=5000", "--steps=100000", "--timeout=0"}),
         [&](int pid) {
           EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
           ::sleep(pause_s);

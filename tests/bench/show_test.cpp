@@ -244,9 +244,9 @@ TEST_F(Show, AndWhatElsePrintsHasNoLongSentence) {
   const std::vector<std::string> dry = {"--config=lenet.json", "--dry-run", "--gpus=1,2"};
   std::vector<std::vector<std::string>> commands = {
       dry,
-      {"tune", "--config=lenet.json", "--gpus=2", "--dry-run"},
-      {"tune", "--config=lenet.json", "--gpus=2", "--steps=2", "--repetitions=1",
-       "--confirm-repetitions=1", "--json=tune.json"},
+      {"tune", "--config=lenet.json", "--gpus=2", "--steps=2", "--repetitions=1", "--overlap=on",
+       "--bucket-cap-mb=0.05", "--first-bucket-mb=0.01", "--confirm-repetitions=1",
+       "--json=tune.json"},
       {"--config=lenet.json", "--strategy=single,dp,ddp", "--gpus=1,2", "--json=r.json", "-v"}};
   for (const std::string report : {"a.json", "r.json", "tune.json"}) {
     commands.insert(commands.end(), {{"show", report},

@@ -46,7 +46,7 @@ class StartedWorldFailure : public testing::Test {
   }
   // A pair that trains without an end. Returns when both ranks do.
   void start_pair(Ranks& ranks) {
-    ranks.start_all(arguments({"--epochs=1000", "--steps=100000", "--verify-steps=0"}));
+    ranks.start_all(arguments({"--epochs=5000", "--steps=100000", "--verify-steps=0"}));
     EXPECT_TRUE(Program::wait_until([&] {
       return !test::processes_of_rank(program, 0).empty() &&
              !test::processes_of_rank(program, 1).empty();

@@ -102,7 +102,7 @@ TEST_P(CollectiveTest, AllReduceIsBitIdenticalOnAllRanksAndBetweenRuns) {
 
 std::vector<World> worlds(RankKind kind) {
   std::vector<World> all;
-  for (int size = 1; size <= 8; ++size) {
+  for (const int size : {1, 2, 3, 4, 5, 8}) {
     all.push_back({kind, size, false});
     if (kind == RankKind::processes) all.push_back({kind, size, true});
   }

@@ -55,8 +55,8 @@ std::string gloo_world_name(const ::testing::TestParamInfo<GlooWorld>& tested) {
 
 std::vector<GlooWorld> gloo_worlds() {
   std::vector<GlooWorld> worlds;
-  for (int size = 1; size <= 8; ++size) worlds.push_back({RankKind::processes, size});
-  for (const int size : {1, 2, 5}) worlds.push_back({RankKind::threads, size});
+  for (const int size : {1, 2, 3, 4, 7}) worlds.push_back({RankKind::processes, size});
+  for (const int size : {1, 3}) worlds.push_back({RankKind::threads, size});
   return worlds;
 }
 

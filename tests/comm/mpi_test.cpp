@@ -84,7 +84,7 @@ TEST_P(MpiWorlds, PassAllChecksOfEngines) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Mpi, MpiWorlds, ::testing::Range(1, 9),
+INSTANTIATE_TEST_SUITE_P(Mpi, MpiWorlds, ::testing::Values(1, 2, 3, 4, 7),
                          ::testing::PrintToStringParamName());
 
 // Each letter is a host.
@@ -99,9 +99,7 @@ TEST_P(MpiHosts, PassAllChecksOfEnginesWithSharedMemoryWithin) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Mpi, MpiHosts,
-                         ::testing::Values("a", "ab", "aab", "abab", "abcde", "aaabbb", "abcabca",
-                                           "aaaabbbb"),
+INSTANTIATE_TEST_SUITE_P(Mpi, MpiHosts, ::testing::Values("a", "ab", "aab", "abab", "aaabbb"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 using MpiFailure = BelowRealMpirun;

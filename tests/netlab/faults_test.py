@@ -26,9 +26,9 @@ DEADLINE_S = 12
 GRACE_S = 5
 # Steps that cost little processor time, as many jobs run at once.
 SLOW = "--inject=slow:rank=0,phase=forward,ms=10"
-ENDLESS = ["--steps=100000", "--epochs=50", "--verify-steps=0", f"--timeout={DEADLINE_S}", SLOW]
+ENDLESS = ["--steps=100000", "--epochs=9999", "--verify-steps=0", f"--timeout={DEADLINE_S}", SLOW]
 # At least ten seconds.
-SHORT = ["--steps=400", "--verify-steps=0", "--timeout=40", SLOW.replace("10", "25")]
+SHORT = ["--steps=60", "--epochs=7", "--verify-steps=0", "--timeout=40", SLOW.replace("10", "25")]
 # Each launcher, backend and strategy with each other in some; the last rank is hit. (launcher,
 # backend, strategy, host of each rank)
 WAYS = [("plain", "gloo", "ddp", (0, 1, 2)), ("plain", "shm+gloo", "ps", (0, 1, 1)),
@@ -92,7 +92,7 @@ class Faults(unittest.TestCase):
 
     def fill_the_disk(self, *way, codes):
         """That of rank 0, which cannot write its report. The processes end with `codes`."""
-        length = ["--steps=600", "--verify-steps=0", "--timeout=30", SLOW]
+        length = ["--steps=60", "--epochs=10", "--verify-steps=0", "--timeout=30", SLOW]
         with self.job(*way, length, disk="1m") as made:
             made.start().await_work()
             inside = f"/proc/{made.ranks()[0]}/cwd"  # as the host sees it

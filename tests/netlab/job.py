@@ -14,6 +14,7 @@ import tempfile
 import time
 import traceback
 
+import digits
 import lab
 
 DDPBENCH = ""
@@ -142,6 +143,7 @@ class Job:
             return [self.command, "--json=report.json", *self.arguments]
         with open(os.path.join(self.folder, "c.json"), "w", encoding="utf-8") as file:
             json.dump({"model": "lenet5", "dataset": {"name": "mnist"}, "batch_size": 8}, file)
+        digits.write_digits(os.path.join(self.folder, "mnist"))
         return [f"--config={self.folder}/c.json", f"--data-dir={self.folder}",
                 "--json=report.json", *self.arguments]
 

@@ -20,6 +20,7 @@ import tempfile
 import time
 import unittest
 
+import digits
 import lab
 
 SKIPPED = 77
@@ -67,6 +68,7 @@ class NetLab(unittest.TestCase):
         self.addCleanup(self.lab.end)
         with open(self.path("lenet.json"), "w", encoding="utf-8") as file:
             json.dump(CONFIG, file)
+        digits.write_digits(self.path("mnist"))
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -371,7 +373,7 @@ class FromOneCommand(NetLab):
         self.assertFalse(os.path.exists(self.path("report.json")))
 
     def test_a_lost_connection_to_an_agent_is_told_with_the_rank_that_it_cost(self):
-        done = self.command(1, ["--strategy=ddp", "--gpus=2", "--epochs=3", "--steps=20000",
+        done = self.command(1, ["--strategy=ddp", "--gpus=2", "--epochs=9999", "--steps=20000",
                                 "--timeout=5"])
         until = time.monotonic() + 30
         while len(self.lab.processes(1, None)) < 2 and time.monotonic() < until:

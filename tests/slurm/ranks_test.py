@@ -13,7 +13,6 @@ import os
 import pathlib
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,8 @@ import unittest
 from machine import SCRIPT, skip_without
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "netlab"))
+from digits import write_digits  # pylint: disable=wrong-import-position
 DDPBENCH = ""
 SECRET = "0123456789abcdef0123456789abcdef"
 CONFIG = {"model": "lenet5", "dataset": {"name": "mnist"}, "data_dir": "data", "batch_size": 8,
@@ -31,16 +32,6 @@ CONFIG = {"model": "lenet5", "dataset": {"name": "mnist"}, "data_dir": "data", "
 ENDLESS = ["--steps=100000", "--epochs=10000", "--verify-steps=0"]
 OVER_NODES = {"DDPBENCH_JOB_SECRET": SECRET}
 AT_WORK_S = 0.4  # of processor time
-
-
-def write_data(folder):
-    """MNIST's files with few images, which are read at once."""
-    os.makedirs(folder)
-    for name, count in (("train", 2400), ("t10k", 32)):
-        with open(f"{folder}/{name}-images-idx3-ubyte", "wb") as file:
-            file.write(struct.pack(">4I", 2051, count, 28, 28) + os.urandom(count * 28 * 28))
-        with open(f"{folder}/{name}-labels-idx1-ubyte", "wb") as file:
-            file.write(struct.pack(">2I", 2049, count) + bytes(i % 10 for i in range(count)))
 
 
 def processes():
@@ -77,7 +68,7 @@ class Slurm(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="slurm-test-")
         self.addCleanup(shutil.rmtree, self.folder)
         os.mkdir(self.path("tmp"))
-        write_data(self.path("data/mnist"))
+        write_digits(self.path("data/mnist"))
         with open(self.path("lenet.json"), "w", encoding="utf-8") as file:
             json.dump(CONFIG, file)
 
