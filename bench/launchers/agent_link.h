@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostLink: a supervisor's connection to one agent. AgentStream: what carries it, the standard
-// streams of a command that leads there (a remote shell, this program) or a socket.
+// HostLink: a supervisor's connection to one agent, which a command leads to by its standard
+// streams (a remote shell, this program), or a socket.
 #pragma once
 
 #include <poll.h>
@@ -14,38 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
 #include "bench/launchers/agent_messages.h"
+#include "parallel/launch/piped_process.h"
 
 namespace ddpbench::bench {
 
 // How often a supervisor looks at its agents; what they say wakes it at once.
 inline constexpr int kLookAtAgentsMs = 100;
-
-// Lines in both directions. Used on one thread.
-class AgentStream {
- public:
-  virtual ~AgentStream() = default;
-  virtual void write(const std::string& text) = 0;  // to one that has ended: nothing
-  virtual void close_input() = 0;                   // nothing more is written
-  // Adds what to wait for until look() can see something.
-  virtual void watch(std::vector<pollfd>& all) const = 0;
-  // Reads what has come. Returns true, once, when it has ended and all was read.
-  virtual bool look() = 0;
-  virtual std::vector<std::string> take_output() = 0;
-  virtual std::vector<std::string> take_errors() = 0;
-  // How one has ended that was not asked to. `answered`: the agent had spoken.
-  virtual std::string end_words(bool answered) = 0;
-};
-
-// Starts a command whose standard streams are an agent's. `words`: the command for messages. Throws
-// UnavailableError where no process can be started.
-std::unique_ptr<AgentStream> agent_behind_command(const std::string& executable,
-                                                  const std::vector<std::string>& arguments,
-                                                  const std::vector<std::string>& environment,
-                                                  const std::string& words);
-// The connection of an agent that has come by itself.
-std::unique_ptr<AgentStream> agent_behind_socket(FileDescriptor socket);
 
 class HostLink {
  public:
@@ -53,7 +28,7 @@ class HostLink {
   HostLink() = default;
   // `host`: before what is printed for it; `words`: in messages ("host b"). Does not wait for the
   // agent.
-  HostLink(std::string host, std::string words, std::unique_ptr<AgentStream> stream,
+  HostLink(std::string host, std::string words, std::unique_ptr<launch::PipedProcess> process,
            const AgentGreeting& greeting);
 
   const std::string& host() const { return host_; }
@@ -70,11 +45,11 @@ class HostLink {
   const std::string& reference_handle() const { return reference_handle_; }
 
   void send(const AgentOrder& order) {
-    if (stream_) stream_->write(order_line(order));
+    if (process_) process_->write(order_line(order));
   }
   // Adds what to wait for until look() has something new.
   void watch(std::vector<pollfd>& all) const {
-    if (stream_) stream_->watch(all);
+    if (process_) process_->watch(all);
   }
   // Hears what has come. Prints what the host writes to stderr, once it is there.
   void look(double now_s);
@@ -88,9 +63,9 @@ class HostLink {
   // Lets the agent end by itself, until has_closed() or until this object is destroyed.
   void close(const AgentEnd& end) {
     send(end);
-    if (stream_) stream_->close_input();
+    if (process_) process_->close_input();
   }
-  bool has_closed() const { return stream_ == nullptr; }
+  bool has_closed() const { return process_ == nullptr; }
   // Gives the host up: its agent and all ranks there end.
   void give_up(const std::string& why);
 
@@ -100,12 +75,12 @@ class HostLink {
   void end();
 
   std::string host_, words_;
-  std::unique_ptr<AgentStream> stream_;
+  std::unique_ptr<launch::PipedProcess> process_;
   std::optional<HostView> view_;
   std::string lost_ = "it was not started";
   std::string reference_handle_;
   int told_to_end_ = 0;
-  std::deque<std::string> last_errors_;  // of the stream, before the agent is there
+  std::deque<std::string> last_errors_;  // of the process, before the agent is there
   std::deque<AgentWord> words_said_;
   double heard_s_ = 0;
   std::optional<double> clock_ahead_s_;

@@ -67,12 +67,13 @@ class ShellAgents final : public AgentSource {
 
  private:
   HostLink link_to(const std::string& host) const {
-    const auto arguments =
-        launch::shell_arguments(shell_, {host, launch::remote_command(program_, kAgentWord)});
-    return HostLink(host, "host " + host,
-                    agent_behind_command("/bin/sh", arguments, launch::child_variables(1, {}),
-                                         shell_ + " " + host),
-                    greeting_);
+    const launch::PipedProcess::Spec shell{
+        {.executable = "/bin/sh",
+         .arguments =
+             launch::shell_arguments(shell_, {host, launch::remote_command(program_, kAgentWord)}),
+         .environment = launch::child_variables(1, {})},
+        true};
+    return HostLink(host, "host " + host, std::make_unique<launch::PipedProcess>(shell), greeting_);
   }
 
   const std::vector<HostSlots> hosts_;

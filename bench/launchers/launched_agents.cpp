@@ -30,7 +30,6 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr const char* kMpirun = "mpirun";
-constexpr const char* kOwnProgram = "/proc/self/exe";
 
 // The agents that have come, until each has said its rank.
 class Arrivals {
@@ -87,7 +86,7 @@ class Arrivals {
   void look(std::size_t count) {
     for (FileDescriptor& socket : listener_.take()) {
       guests_.emplace_back("a rank", "the process of a rank",
-                           agent_behind_socket(std::move(socket)), greeting_);
+                           std::make_unique<launch::PipedProcess>(std::move(socket)), greeting_);
     }
     for (HostLink& link : links_) {
       link.look(steady_s());
@@ -172,11 +171,13 @@ class AgentsBeside final : public AgentSource {
     launch::allow_open_files_of_listener(links.size());
     AgentGreeting own = greeting_;
     own.secret = listener_.secret();
-    links.front() = HostLink(
-        "rank 0", "rank 0",
-        agent_behind_command(kOwnProgram, {"ddpbench", kAgentWord},
-                             launch::child_variables(1, {{kSupervisorVariable, ""}}), kAgentWord),
-        own);
+    const launch::PipedProcess::Spec program{
+        {.executable = "/proc/self/exe",
+         .arguments = {"ddpbench", kAgentWord},
+         .environment = launch::child_variables(1, {{kSupervisorVariable, ""}})},
+        true};
+    links.front() =
+        HostLink("rank 0", "rank 0", std::make_unique<launch::PipedProcess>(program), own);
     Arrivals(listener_, links, greeting_, arguments_).await(links.size(), limit_s_, [] {});
     listener_.all_are_here();
   }

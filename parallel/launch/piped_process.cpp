@@ -96,33 +96,52 @@ PipedProcess::PipedProcess(const Spec& spec) {
   process_->confirm(static_cast<int>(kSilence_s * 1e3));
 }
 
+PipedProcess::PipedProcess(FileDescriptor socket)
+    : input_(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0)), output_(std::move(socket)) {}
+
 bool PipedProcess::write(std::string_view text) {
   while (input_ && !text.empty()) {
-    const ssize_t count = ::send(input_.get(), text.data(), text.size(), MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) input_.reset();
-    if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
+    const ssize_t count =
+        ::send(input_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count > 0) {
+      text.remove_prefix(static_cast<std::size_t>(count));
+      continue;
+    }
+    pollfd ready{input_.get(), POLLOUT, 0};
+    constexpr int kLongestMs = static_cast<int>(kSilence_s * 1e3);
+    if (errno == EINTR || (errno == EAGAIN && ::poll(&ready, 1, kLongestMs) != 0)) continue;
+    input_.reset();
+    if (!process_) output_.finish();
   }
   return static_cast<bool>(input_);
+}
+
+void PipedProcess::close_input() {
+  if (input_) ::shutdown(input_.get(), SHUT_WR);
 }
 
 void PipedProcess::watch(std::vector<pollfd>& all) const {
   for (const int fd : {output_.fd(), errors_.fd()}) {
     if (fd >= 0) all.push_back({fd, POLLIN, 0});
   }
-  if (process_->alive()) all.push_back({process_->watch_fd(), POLLIN, 0});
+  if (process_) process_->watch(all);
 }
 
 bool PipedProcess::look() {
-  process_->reap();
-  const bool ended = !process_->alive();
+  bool ended = process_ && process_->reap().has_value();
   output_.read();
   errors_.read();
+  if (!process_) ended = output_.fd() < 0;
   if (!ended || told_) return false;
   // Another process may have its end of the pipes and live on.
   output_.finish();
   errors_.finish();
   return told_ = true;
+}
+
+ChildExit PipedProcess::how_ended() {
+  constexpr ChildExit kUnknown{.is_known = false};
+  return process_ ? process_->reap().value_or(kUnknown) : kUnknown;
 }
 
 }  // namespace ddpbench::launch

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// PipedProcess: a child whose standard streams are read as lines, without waiting for it.
+// PipedProcess: a process that speaks in lines, which are read without waiting for it: a child by
+// its standard streams, or one that has connected, by a socket.
 #pragma once
 
 #include <poll.h>
@@ -45,7 +46,7 @@ class LineReader {
   std::vector<std::string> lines_;
 };
 
-// Its process ends with this object, as ChildProcess does; so it must be used on one thread.
+// A child ends with this object, as ChildProcess does; so it must be used on one thread.
 class PipedProcess {
  public:
   // Its standard streams become pipes.
@@ -54,10 +55,14 @@ class PipedProcess {
   };
   // Throws UnavailableError where the program cannot be executed.
   explicit PipedProcess(const Spec& spec);
+  // One that has connected. The socket does not block.
+  explicit PipedProcess(FileDescriptor socket);
 
-  // Writes to its standard input. Returns false when it reads no more.
+  // Writes to it. Returns false when it reads no more: it has ended, or takes nothing for
+  // kSilence_s.
   bool write(std::string_view text);
-  void close_input() { input_.reset(); }
+  // Nothing more is written.
+  void close_input();
 
   // Adds what to wait for until look() can see something.
   void watch(std::vector<pollfd>& all) const;
@@ -65,17 +70,20 @@ class PipedProcess {
   // ended and all that it wrote was read.
   bool look();
   std::vector<std::string> take_output() { return output_.take(); }
-  std::vector<std::string> take_errors() { return errors_.take(); }
+  std::vector<std::string> take_errors() { return errors_.take(); }  // a child's
 
-  bool alive() const { return process_->alive(); }
-  bool is_stopped() const { return process_->is_stopped(); }
-  void signal(int number) const { process_->signal(number); }
-  ChildExit how_ended() { return process_->reap().value_or(ChildExit{.is_known = false}); }
+  // Of a child. Of another process nothing is known.
+  bool alive() const { return process_ && process_->alive(); }
+  bool is_stopped() const { return process_ && process_->is_stopped(); }
+  void signal(int number) const {
+    if (process_) process_->signal(number);
+  }
+  ChildExit how_ended();
 
  private:
   FileDescriptor input_;  // a socket, so that writing to it raises no SIGPIPE
   LineReader output_, errors_;
-  std::optional<ChildProcess> process_;
+  std::optional<ChildProcess> process_;  // nothing: it is no child
   bool told_ = false;
 };
 

@@ -5,14 +5,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 
+#include <atomic>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "bench/host/build_info.h"
 #include "bench/host/host_devices.h"
 #include "bench/launchers/agent_source.h"
@@ -30,7 +35,7 @@ RankEnd end_of(int rank, int signal) {
   return {.rank = rank, .exit = {.code = 0, .signal = signal}, .note = {}};
 }
 
-// An agent, what it says, and what it was told last.
+// An agent, which answers on a thread of its own, and what it was told last.
 struct FakeAgent {
   HostView view;
   HostInputs inputs = {.dataset = {}, .contents = {{"the data set", "1f"}}, .error = {}};
@@ -39,49 +44,64 @@ struct FakeAgent {
   std::string store_nonce = {};
   report::MachineSnapshot load = {};
   int inputs_asked = 0, runs = 0;
-  bool is_gone = false;  // for good
+  std::atomic<bool> is_gone = false;  // for good
   bool writes = false;
-};
 
-class FakeStream final : public AgentStream {
- public:
-  explicit FakeStream(FakeAgent& agent) : agent_(agent) {}
-  void write(const std::string& text) override {
-    const auto order = read_order(text);
-    ASSERT_TRUE(order) << text;
-    if (std::holds_alternative<AgentGreeting>(*order)) say(agent_.view);
-    if (std::holds_alternative<AgentLook>(*order)) say(HostLoad{agent_.load});
-    if (const auto* const store = std::get_if<AgentStore>(&*order)) {
-      agent_.store_nonce = store->nonce;
-      say(HostStore{"127.0.0.1", 4711, "", 0});
-    }
-    if (std::holds_alternative<AgentInputs>(*order)) {
-      ++agent_.inputs_asked;
-      agent_.writes = std::get<AgentInputs>(*order).writes;
-      say(agent_.inputs);
-    }
-    if (const auto* const run = std::get_if<AgentRun>(&*order)) {
-      ++agent_.runs;
-      agent_.run = *run;
-      for (const AgentWord& word : agent_.answers) say(word);
-    }
-    if (const auto* const signal = std::get_if<AgentSignal>(&*order)) {
-      say(end_of(signal->process, signal->number));
-    }
+  // Returns the supervisor's end of a connection to it.
+  FileDescriptor come() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    serving_.emplace_back([this, socket = FileDescriptor(ends[1])]() mutable {
+      launch::PipedProcess supervisor(std::move(socket));
+      serve(supervisor);
+    });
+    return FileDescriptor(ends[0]);
   }
-  void close_input() override { ended_ = true; }
-  void watch(std::vector<pollfd>&) const override {}
-  bool look() override { return std::exchange(ended_, false) || agent_.is_gone; }
-  std::vector<std::string> take_output() override { return std::exchange(said_, {}); }
-  std::vector<std::string> take_errors() override { return {}; }
-  std::string end_words(bool) override { return "it ended"; }
+  void leave() {
+    is_gone = true;
+    serving_.clear();
+  }
 
  private:
-  void say(const AgentWord& word) { said_.push_back(word_line(word)); }
+  void serve(launch::PipedProcess& supervisor) {
+    while (!is_gone) {
+      std::vector<pollfd> watched;
+      supervisor.watch(watched);
+      ::poll(watched.data(), watched.size(), 5);
+      const bool ended = supervisor.look();
+      for (const std::string& line : supervisor.take_output()) {
+        for (const AgentWord& word : answers_to(*read_order(line))) {
+          supervisor.write(word_line(word));
+        }
+      }
+      if (ended) return;
+    }
+  }
 
-  FakeAgent& agent_;
-  std::vector<std::string> said_;
-  bool ended_ = false;
+  std::vector<AgentWord> answers_to(const AgentOrder& order) {
+    if (std::holds_alternative<AgentGreeting>(order)) return {view};
+    if (std::holds_alternative<AgentLook>(order)) return {HostLoad{load}};
+    if (const auto* const store = std::get_if<AgentStore>(&order)) {
+      store_nonce = store->nonce;
+      return {HostStore{"127.0.0.1", 4711, "", 0}};
+    }
+    if (const auto* const asked = std::get_if<AgentInputs>(&order)) {
+      ++inputs_asked;
+      writes = asked->writes;
+      return {inputs};
+    }
+    if (const auto* const started = std::get_if<AgentRun>(&order)) {
+      ++runs;
+      run = *started;
+      return answers;
+    }
+    if (const auto* const signal = std::get_if<AgentSignal>(&order)) {
+      return {end_of(signal->process, signal->number)};
+    }
+    return {};
+  }
+
+  std::vector<std::jthread> serving_;
 };
 
 // Agents that a launcher started, one for each rank, or one with `slots` on each host.
@@ -97,8 +117,13 @@ class FakeSource final : public AgentSource {
       if (links[agent].lost().empty()) continue;
       if (fakes_[agent].is_gone) throw CommError(links[agent].lost());
       links[agent] = HostLink(agents_[agent].name, "agent " + std::to_string(agent),
-                              std::make_unique<FakeStream>(fakes_[agent]), {});
-      links[agent].look(0);
+                              std::make_unique<launch::PipedProcess>(fakes_[agent].come()), {});
+      while (links[agent].view() == nullptr && links[agent].lost().empty()) {
+        std::vector<pollfd> watched;
+        links[agent].watch(watched);
+        ::poll(watched.data(), watched.size(), 1000);
+        links[agent].look(steady_s());
+      }
     }
   }
   std::string launcher() const override { return launcher_; }
@@ -285,7 +310,7 @@ TEST_F(AgentHostsTest, NamesTheRankWhoseAgentWasGoneBeforeTheRun) {
       agent.answers.clear();
     }
     const auto hosts = connected(launcher, 1, std::string(launcher).empty());
-    agents[static_cast<std::size_t>(gone)].is_gone = true;
+    agents[static_cast<std::size_t>(gone)].leave();
     const auto result = run(*hosts, job_of({{0}, {1}}));
     ASSERT_TRUE(result.failure) << launcher;
     EXPECT_EQ(result.failure->rank, gone) << launcher;
@@ -298,6 +323,7 @@ TEST_F(AgentHostsTest, TakesASignalToAnAgentForAnInterruption) {
   add("a", {0});
   add("a", {1});
   const auto hosts = connected();
+  agents[0].answers = {};
   agents[1].answers = {AgentTold{SIGTERM}, end_of(1, SIGTERM)};
   const auto result = run(*hosts, job_of({{0}, {1}}));
   EXPECT_TRUE(result.interrupted);
@@ -311,7 +337,7 @@ TEST_F(AgentHostsTest, TakesAnAgentThatIsLostBetweenTwoRunsForTheCauseOfTheLaunc
   const auto hosts = connected();
   agents[0].answers = {AgentTold{SIGTERM}, end_of(0, SIGTERM)};
   EXPECT_TRUE(run(*hosts, job_of({{0}})).interrupted);
-  agents[1].is_gone = true;
+  agents[1].leave();
   EXPECT_THROW(hosts->prepare(job_of({{0}, {1}})), CommError);
 }
 
