@@ -24,7 +24,6 @@
 #include "bench/host/terminal.h"
 #include "bench/launchers/agent_source.h"
 #include "bench/launchers/host_list.h"
-#include "bench/launchers/host_run.h"
 #include "bench/launchers/rank_hosts.h"
 #include "bench/options/option_source.h"
 #include "bench/run/launch_run.h"
@@ -455,7 +454,6 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   if (is_cut_off()) return {.interrupted = true};
   std::vector<AgentRun> all = orders(job, places, joined);
   std::vector<HostProcess> processes;
-  std::vector<HostLink*> links;
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const int number = job.is_reference ? 0 : static_cast<int>(rank);
     processes.push_back({&links_[places[rank].host], number, joined.name(static_cast<int>(rank))});
@@ -463,7 +461,6 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   launch::ChannelLayout layout = channels.layout();
   if (job.is_reference) layout.ranks = 1;
   for (std::size_t agent = 0; agent < all.size(); ++agent) {
-    links.push_back(&links_[agent]);
     if (all[agent].processes.empty()) continue;
     const std::size_t leader = leader_of(agent);
     all[agent].kind = job.kind;
@@ -477,11 +474,11 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
     if (leader != agent) all[agent].reference_handle = links_[leader].reference_handle();
     links_[agent].send(all[agent]);
   }
-  HostRun hosts(std::move(links), std::move(processes), channels, job.timeout_s);
   launch::SuperviseOptions watch = supervise;
   watch.interrupted = is_cut_off;
-  auto result = launch::supervise(hosts.children(), begin_s, 1, channels, watch);
-  if (result.failure) hosts.explain(*result.failure);
+  auto result =
+      launch::supervise(children_on_hosts(links_, std::move(processes), channels, job.timeout_s),
+                        begin_s, 1, channels, watch);
   if (job.is_reference) {
     have_reference_.clear();
     if (!result.failure && !result.interrupted)

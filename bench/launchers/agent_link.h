@@ -16,6 +16,8 @@
 
 #include "bench/launchers/agent_messages.h"
 #include "parallel/launch/piped_process.h"
+#include "parallel/launch/rank_channel.h"
+#include "parallel/launch/supervisor.h"
 
 namespace ddpbench::bench {
 
@@ -85,6 +87,19 @@ class HostLink {
   double heard_s_ = 0;
   std::optional<double> clock_ahead_s_;
 };
+
+// A process of a run on the hosts.
+struct HostProcess {
+  HostLink* link = nullptr;
+  int number = 0;    // that the agent knows it by
+  std::string host;  // its host's name in reports
+};
+
+// `processes` ([rank of `channels`]) as children of their supervisor, who hears all hosts by them.
+// `channels` and the links, which are those of all hosts, outlive them. A host that says nothing
+// for `timeout_s`, and 3 s more (but then 10 s at most), is given up; 0: never.
+launch::Children children_on_hosts(std::vector<HostLink>& links, std::vector<HostProcess> processes,
+                                   launch::RankChannels& channels, double timeout_s);
 
 // Throws what a host says, with its name, where it says that it cannot. Empty `error`: it can.
 void throw_refusal(const HostLink& link, const std::string& error, int exit_code);

@@ -19,6 +19,8 @@
 
 namespace ddpbench::launch {
 
+struct RunFailure;  // rank_records.h
+
 // Of a process at one moment, from proc(5).
 struct ProcessState {
   char letter = '?';               // T and t: held, Z: ended
@@ -76,6 +78,8 @@ class Child {
   virtual std::string lost() const { return {}; }
   // How far its host's monotonic clock is ahead of that of this host.
   virtual double clock_ahead_s() const { return 0; }
+  // Adds what else is known of the end of the run by its failure.
+  virtual void explain(RunFailure&) const {}
 };
 
 // Owns a child: one that is still alive when this object is destroyed is killed and reaped. Must be

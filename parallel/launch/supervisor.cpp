@@ -82,7 +82,9 @@ class Supervision {
     end_all();
     report_progress(true);
     if (result.failure && result.failure->rank >= 0) {
-      result.failure->host = process_of(static_cast<std::size_t>(result.failure->rank)).host();
+      const Child& guilty = process_of(static_cast<std::size_t>(result.failure->rank));
+      result.failure->host = guilty.host();
+      guilty.explain(*result.failure);
     }
     result.startup_s = startup_s();
     return result;
