@@ -4,7 +4,6 @@
 // AgentHosts: runs whose ranks agents start, however those came to be (agent_source.h): one on each
 // host, or one for each rank. Agents on one host share what is decoded and computed there once.
 #include <fmt/format.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -41,8 +40,6 @@ std::set<std::size_t> first_agents(std::size_t count) {
 
 class AgentHosts final : public RunHosts {
  public:
-  // Connects to all agents. Throws as AgentSource::connect() does, and has then told those that are
-  // there to end.
   explicit AgentHosts(std::unique_ptr<AgentSource> source);
   // Lets the agents end, for a moment.
   ~AgentHosts() override;
@@ -70,7 +67,6 @@ class AgentHosts final : public RunHosts {
 
   void connect(const std::set<std::size_t>& wanted);
   void close(const AgentEnd& end);
-  void listen();
   void find_leaders();
   void greet(const std::set<std::size_t>& new_ones);
   const HostView& view(std::size_t agent) const { return views_.at(agent); }
@@ -126,15 +122,8 @@ void AgentHosts::connect(const std::set<std::size_t>& wanted) {
 void AgentHosts::close(const AgentEnd& end) {
   for (HostLink& link : links_) link.close(end);
   const double limit_s = steady_s() + launch::kMoment_s;  // a later one ends with its link
-  while (!std::ranges::all_of(links_, &HostLink::has_closed) && steady_s() < limit_s) listen();
-}
-
-// Waits for a moment for what agents say, and hears it.
-void AgentHosts::listen() {
-  std::vector<pollfd> watched;
-  for (const HostLink& link : links_) link.watch(watched);
-  ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
-  for (HostLink& link : links_) link.look(steady_s());
+  while (!std::ranges::all_of(links_, &HostLink::has_closed) && steady_s() < limit_s)
+    listen(links_);
 }
 
 void AgentHosts::find_leaders() {
@@ -260,7 +249,7 @@ std::optional<Word> AgentHosts::await(HostLink& link) {
     while (auto word = link.next()) {
       if (auto* const found = std::get_if<Word>(&*word)) return std::move(*found);
     }
-    listen();
+    listen(links_);
   }
   return std::nullopt;
 }
@@ -455,8 +444,15 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   std::vector<AgentRun> all = orders(job, places, joined);
   std::vector<HostProcess> processes;
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
-    const int number = job.is_reference ? 0 : static_cast<int>(rank);
-    processes.push_back({&links_[places[rank].host], number, joined.name(static_cast<int>(rank))});
+    const int place = static_cast<int>(rank);
+    const std::size_t agent = places[rank].host;
+    const int number = job.is_reference ? 0 : place;
+    // For people a reference is that of its host's first rank.
+    const int known =
+        job.is_reference
+            ? count_slots({hosts_.begin(), hosts_.begin() + static_cast<std::ptrdiff_t>(agent)})
+            : place;
+    processes.push_back({&links_[agent], number, known, joined.name(place)});
   }
   launch::ChannelLayout layout = channels.layout();
   if (job.is_reference) layout.ranks = 1;

@@ -111,6 +111,13 @@ void HostLink::give_up(const std::string& why) {
   process_.reset();
 }
 
+void listen(std::vector<HostLink>& links) {
+  std::vector<pollfd> watched;
+  for (const HostLink& link : links) link.watch(watched);
+  ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
+  for (HostLink& link : links) link.look(steady_s());
+}
+
 void throw_refusal(const HostLink& link, const std::string& error, int exit_code) {
   if (error.empty()) return;
   const std::string message = fmt::format("{}: {}", link.words(), error);

@@ -88,10 +88,14 @@ class HostLink {
   std::optional<double> clock_ahead_s_;
 };
 
+// Waits for a moment for what agents say, and hears it.
+void listen(std::vector<HostLink>& links);
+
 // A process of a run on the hosts.
 struct HostProcess {
   HostLink* link = nullptr;
   int number = 0;    // that the agent knows it by
+  int rank = 0;      // that people know it by
   std::string host;  // its host's name in reports
 };
 

@@ -4,7 +4,6 @@
 // Agents that a remote shell starts, one on each host.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <utility>
@@ -46,11 +45,8 @@ class ShellAgents final : public AgentSource {
       return links[host].lost().empty() && links[host].view() == nullptr;
     };
     while (std::ranges::any_of(wanted, waits) && !interrupt_requested()) {
-      std::vector<pollfd> watched;
-      for (const std::size_t host : wanted) links[host].watch(watched);
-      ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
+      listen(links);
       for (const std::size_t host : wanted) {
-        links[host].look(steady_s());
         if (!waits(host) || steady_s() < limit_s) continue;
         links[host].give_up(fmt::format("{}: it cannot be used: `{} {}` said nothing for {:.3g} s",
                                         links[host].words(), shell_, links[host].host(),

@@ -78,6 +78,7 @@ class HostChild final : public launch::Child {
   }
   bool is_stopped() const override { return state_.stopped; }
   std::string host() const override { return state_.host; }
+  int rank(int) const override { return state_.rank; }
   std::string lost() const override { return state_.lost; }
   double clock_ahead_s() const override { return state_.link->clock_ahead_s(); }
   void explain(launch::RunFailure& failure) const override {
@@ -127,7 +128,7 @@ void HostRun::hear(HostLink& link, const AgentWord& word) {
       }
     } else if (const auto* const line = std::get_if<RankLine>(&word)) {
       if (!is_of_it(line->rank)) continue;
-      say_error("[{}, rank {}] {}\n", state.host, rank, printable(line->text));
+      say_error("[{}, rank {}] {}\n", state.host, state.rank, printable(line->text));
     } else if (const auto* const end = std::get_if<RankEnd>(&word)) {
       if (!is_of_it(end->rank)) continue;
       state.exit = end->exit;
@@ -135,7 +136,7 @@ void HostRun::hear(HostLink& link, const AgentWord& word) {
     } else if (const auto* const refusal = std::get_if<RankRefusal>(&word)) {
       if (!is_of_it(refusal->rank)) continue;
       state.refusal_code = refusal->exit_code;
-      lose(state, fmt::format("{}: rank {} cannot be started: {}", link.words(), rank,
+      lose(state, fmt::format("{}: rank {} cannot be started: {}", link.words(), state.rank,
                               printable(refusal->why)));
     }
   }

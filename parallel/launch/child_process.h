@@ -74,6 +74,8 @@ class Child {
 
   // Its host's name; empty: that of its supervisor, or the only one of the run.
   virtual std::string host() const { return {}; }
+  // The rank that people know it by, of the child at `place` among those of its supervisor.
+  virtual int rank(int place) const { return place; }
   // Why it cannot be reached any more; empty: it can.
   virtual std::string lost() const { return {}; }
   // How far its host's monotonic clock is ahead of that of this host.

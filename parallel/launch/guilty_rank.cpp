@@ -74,8 +74,9 @@ std::string place(Ranks ranks, std::size_t rank) {
 
 // "rank 1", or "rank 1 on b" where there are several hosts.
 std::string words_for(Ranks ranks, std::size_t rank) {
-  const std::string& host = ranks[rank].host;
-  return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} on {}", rank, host);
+  const RankView& view = ranks[rank];
+  const int number = view.rank >= 0 ? view.rank : static_cast<int>(rank);
+  return fmt::format("rank {}{}{}", number, view.host.empty() ? "" : " on ", view.host);
 }
 
 // The same for what happens to a process as a whole: "the process of ranks 2 to 3" where it has

@@ -15,6 +15,7 @@ namespace ddpbench::launch {
 
 // What is known of one rank at one moment.
 struct RankView {
+  int rank = -1;  // that people know it by; -1: its place among the views
   RankStatus status;
   std::optional<ChildExit> exit;  // once it has ended
   bool stopped = false;           // by SIGSTOP or a debugger

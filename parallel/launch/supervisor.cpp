@@ -58,6 +58,7 @@ class Supervision {
     });
     for (std::size_t rank = 0; rank < views_.size(); ++rank) {
       views_[rank].last_progress_s = steady_s();
+      views_[rank].rank = process_of(rank).rank(static_cast<int>(rank));
       if (several_hosts) views_[rank].host = process_of(rank).host();
       if (ranks_per_process_ == 1) continue;
       const std::size_t first = first_in_process_of(rank);
@@ -83,6 +84,7 @@ class Supervision {
     report_progress(true);
     if (result.failure && result.failure->rank >= 0) {
       const Child& guilty = process_of(static_cast<std::size_t>(result.failure->rank));
+      result.failure->rank = guilty.rank(result.failure->rank);
       result.failure->host = guilty.host();
       guilty.explain(*result.failure);
     }

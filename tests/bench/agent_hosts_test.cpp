@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
 #include "bench/host/build_info.h"
 #include "bench/host/host_devices.h"
 #include "bench/launchers/agent_source.h"
@@ -119,10 +118,7 @@ class FakeSource final : public AgentSource {
       links[agent] = HostLink(agents_[agent].name, "agent " + std::to_string(agent),
                               std::make_unique<launch::PipedProcess>(fakes_[agent].come()), {});
       while (links[agent].view() == nullptr && links[agent].lost().empty()) {
-        std::vector<pollfd> watched;
-        links[agent].watch(watched);
-        ::poll(watched.data(), watched.size(), 1000);
-        links[agent].look(steady_s());
+        listen(links);
       }
     }
   }
@@ -298,6 +294,29 @@ TEST_F(AgentHostsTest, NamesTheRankThatEndsWithItsHostItsSignalAndTheAgentsNote)
   EXPECT_EQ(result.failure->host, "b");
   EXPECT_THAT(result.failure->error.message,
               AllOf(HasSubstr("killed by SIGKILL"), HasSubstr("memory ran out")));
+}
+
+// Each host computes a reference, by a rank that is its first.
+TEST_F(AgentHostsTest, NamesTheFirstRankOfTheHostWhoseReferenceFails) {
+  add("a", {0, 1});
+  add("b", {0, 1});
+  agents[0].answers = {};
+  agents[1].answers = {end_of(0, SIGKILL)};
+  const auto hosts = connected("", 2, true);
+  HostJob job = job_of({{0}, {1}, {2}, {3}});
+  hosts->prepare(job);
+  job.is_reference = true;
+  job.devices.resize(1);
+  job.servers = 0;
+  hosts->prepare(job);
+  auto channels = launch::RankChannels::create({.ranks = hosts->count(), .step_capacity = 1});
+  launch::SuperviseOptions options;
+  options.interrupted = [] { return false; };
+  const auto result = hosts->run(job, channels, options);
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->rank, 2);
+  EXPECT_EQ(result.failure->host, "b");
+  EXPECT_THAT(result.failure->error.message, HasSubstr("rank 2 on b was killed by SIGKILL"));
 }
 
 // Whether a launcher started it or a remote shell does, in vain.
