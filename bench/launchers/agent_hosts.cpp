@@ -241,13 +241,16 @@ bool AgentHosts::oversubscribes(const HostJob& job) const {
   });
 }
 
-// Waits for what the host answers. Nothing when the user interrupts; throws where the host is lost.
+// Waits for what the host answers. Nothing when the user interrupts; throws where the host is lost,
+// or refuses.
 template <typename Word>
 std::optional<Word> AgentHosts::await(HostLink& link) {
   while (!interrupt_requested() && !is_told_to_end()) {
     if (!link.lost().empty()) throw CommError(link.lost());
     while (auto word = link.next()) {
       if (auto* const found = std::get_if<Word>(&*word)) return std::move(*found);
+      const auto* const refusal = std::get_if<AgentRefusal>(&*word);
+      if (refusal != nullptr && refusal->rank < 0) throw_refusal(link, *refusal);
     }
     listen(links_);
   }
@@ -263,7 +266,6 @@ void AgentHosts::ask_inputs(std::size_t agent, bool writes) {
 HostInputs AgentHosts::take_inputs(std::size_t agent) {
   const auto inputs = await<HostInputs>(links_[agent]);
   if (!inputs) throw Interrupted();
-  throw_refusal(links_[agent], inputs->error, inputs->exit_code);
   decoded_[agent] = inputs->decoded;
   return *inputs;
 }
@@ -287,7 +289,7 @@ data::DatasetInfo AgentHosts::share_inputs(const Options& options) {
           what, links_[agent].words(), links_.front().words(), hash, expected));
     }
   }
-  return first.dataset;
+  return dataset_from_json(nlohmann::json::parse(first.dataset));
 }
 
 bool AgentHosts::has_reference() {
@@ -414,7 +416,6 @@ AgentHosts::Variables AgentHosts::meeting(const HostJob& job, std::size_t proces
                         .port = source_->port(),
                         .nonce = nonce});
   const HostStore store = await<HostStore>(first).value_or(HostStore{});
-  throw_refusal(first, store.error, store.exit_code);
   variables["MASTER_ADDR"] = store.address;
   variables["MASTER_PORT"] = std::to_string(store.port);
   return variables;

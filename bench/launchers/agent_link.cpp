@@ -55,8 +55,11 @@ void HostLink::hear(const std::string& line, double now_s) {
     const double ahead_s = heartbeat->clock_s - now_s;
     clock_ahead_s_ = std::max(clock_ahead_s_.value_or(ahead_s), ahead_s);
   }
-  if (auto* const view = std::get_if<HostView>(&*word)) {
-    hear_view(std::move(*view));
+  if (const auto* const hello = std::get_if<AgentHello>(&*word)) {
+    check_version(hello->version);
+  } else if (auto* const view = std::get_if<HostView>(&*word)) {
+    if (!view->note.empty()) say_error("[{}] {}\n", view->name, printable(view->note));
+    view_ = std::move(*view);
   } else if (const auto* const told = std::get_if<AgentTold>(&*word)) {
     told_to_end_ = told->signal;
   } else if (const auto* const reference = std::get_if<ReferencePlace>(&*word)) {
@@ -66,17 +69,13 @@ void HostLink::hear(const std::string& line, double now_s) {
   }
 }
 
-void HostLink::hear_view(HostView view) {
-  if (view.version != version_text()) {
-    constexpr std::string_view kBlanks = " \n";
-    return give_up(fmt::format(
-        "{}: the program there is another version: {} there, {} here; install the same on all "
-        "hosts, or name it with --remote-program",
-        words_, printable(std::string(trimmed(view.version, kBlanks))),
-        trimmed(version_text(), kBlanks)));
-  }
-  if (!view.note.empty()) say_error("[{}] {}\n", view.name, printable(view.note));
-  view_ = std::move(view);
+void HostLink::check_version(const std::string& version) {
+  constexpr std::string_view kBlanks = " \n";
+  if (version == version_text()) return;
+  give_up(fmt::format(
+      "{}: the program there is another version: {} there, {} here; install the same on all "
+      "hosts, or name it with --remote-program",
+      words_, printable(std::string(trimmed(version, kBlanks))), trimmed(version_text(), kBlanks)));
 }
 
 // The process has ended, or the connection to it, without having been asked to.
@@ -118,11 +117,10 @@ void listen(std::vector<HostLink>& links) {
   for (HostLink& link : links) link.look(steady_s());
 }
 
-void throw_refusal(const HostLink& link, const std::string& error, int exit_code) {
-  if (error.empty()) return;
-  const std::string message = fmt::format("{}: {}", link.words(), error);
-  if (exit_code == UnavailableError("").exit_code()) throw UnavailableError(message);
-  if (exit_code == CommError("").exit_code()) throw CommError(message);
+void throw_refusal(const HostLink& link, const AgentRefusal& refusal) {
+  const std::string message = fmt::format("{}: {}", link.words(), refusal.why);
+  if (refusal.exit_code == UnavailableError("").exit_code()) throw UnavailableError(message);
+  if (refusal.exit_code == CommError("").exit_code()) throw CommError(message);
   throw ConfigError(message);
 }
 

@@ -73,7 +73,7 @@ class HostLink {
 
  private:
   void hear(const std::string& line, double now_s);
-  void hear_view(HostView view);
+  void check_version(const std::string& version);
   void end();
 
   std::string host_, words_;
@@ -91,6 +91,9 @@ class HostLink {
 // Waits for a moment for what agents say, and hears it.
 void listen(std::vector<HostLink>& links);
 
+// Throws what the host says, with its name.
+[[noreturn]] void throw_refusal(const HostLink& link, const AgentRefusal& refusal);
+
 // A process of a run on the hosts.
 struct HostProcess {
   HostLink* link = nullptr;
@@ -104,8 +107,5 @@ struct HostProcess {
 // for `timeout_s`, and 3 s more (but then 10 s at most), is given up; 0: never.
 launch::Children children_on_hosts(std::vector<HostLink>& links, std::vector<HostProcess> processes,
                                    launch::RankChannels& channels, double timeout_s);
-
-// Throws what a host says, with its name, where it says that it cannot. Empty `error`: it can.
-void throw_refusal(const HostLink& link, const std::string& error, int exit_code);
 
 }  // namespace ddpbench::bench

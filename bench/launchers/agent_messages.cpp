@@ -23,6 +23,7 @@ namespace ddpbench {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CudaDeviceInfo, ordinal, name, uuid, pci_bus_id,
                                    compute_capability, multiprocessors, memory_bytes, l2_bytes,
                                    numa_node)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CudaProbe, devices, driver_version, runtime_version, reason)
 }  // namespace ddpbench
 
 namespace ddpbench::report {
@@ -30,6 +31,20 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineSnapshot, wall_s, busy_s, stolen_s, al
                                    own_major_page_faults, own_involuntary_switches,
                                    quota_throttled_s, cpu_frequency_mhz, swapped_in_pages,
                                    thermal_throttles)
+
+// The environment travels as that of a report without runs, which has a reader.
+static void to_json(nlohmann::json& message, const Environment& environment) {
+  Report report;
+  report.generator = bench::generator();
+  report.environment = environment;
+  report.started_at = report.finished_at = bench::utc_timestamp();
+  report.config_json = "{}";
+  message = report_text(report);
+}
+
+static void from_json(const nlohmann::json& message, Environment& environment) {
+  environment = parse_report(message, "the message of an agent").environment;
+}
 }  // namespace ddpbench::report
 
 namespace ddpbench::bench {
@@ -44,34 +59,22 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReferenceWeights::Extent, parameters, tensors
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun, kind, job, plan, devices_here, cores, layout,
                                    variables, nonce, processes, reference, extent, reference_handle)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentSignal, process, number)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostStore, address, port, error, exit_code)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentHello, version)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostView, name, mark, cores, gpus, environment, note, rank,
+                                   world_size, arguments)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostInputs, dataset, contents, decoded)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostStore, address, port)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostLoad, snapshot)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentEnd, exit_code, message)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReferencePlace, handle)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentTold, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankLine, rank, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnd, rank, exit, note)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRefusal, rank, why, exit_code)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRefusal, rank, why, exit_code)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentHeartbeat, clock_s, stopped)
 
 static void to_json(nlohmann::json& message, const AgentLook&) { message = nullptr; }
 static void from_json(const nlohmann::json&, AgentLook&) {}
-
-static void to_json(nlohmann::json& message, const HostInputs& inputs) {
-  message = {{"dataset", dataset_json(inputs.dataset)},
-             {"contents", inputs.contents},
-             {"decoded", inputs.decoded},
-             {"error", inputs.error},
-             {"exit_code", inputs.exit_code}};
-}
-
-static void from_json(const nlohmann::json& message, HostInputs& inputs) {
-  inputs.dataset = dataset_from_json(message.at("dataset"));
-  message.at("contents").get_to(inputs.contents);
-  message.at("decoded").get_to(inputs.decoded);
-  message.at("error").get_to(inputs.error);
-  message.at("exit_code").get_to(inputs.exit_code);
-}
 
 namespace base64 = boost::beast::detail::base64;
 
@@ -86,42 +89,6 @@ static void from_json(const nlohmann::json& message, RankNews& records) {
   const auto& text = message.at("bytes").get_ref<const std::string&>();
   records.bytes.resize(base64::decoded_size(text.size()));
   records.bytes.resize(base64::decode(records.bytes.data(), text.data(), text.size()).first);
-}
-
-// The environment travels as that of a report without runs, which has a reader.
-static void to_json(nlohmann::json& message, const HostView& host) {
-  report::Report report;
-  report.generator = generator();
-  report.environment = host.environment;
-  report.started_at = report.finished_at = utc_timestamp();
-  report.config_json = "{}";
-  message = {{"version", host.version},
-             {"name", host.name},
-             {"mark", host.mark},
-             {"note", host.note},
-             {"cores", host.cores},
-             {"rank", host.rank},
-             {"world_size", host.world_size},
-             {"arguments", host.arguments},
-             {"no_gpus", host.gpus.reason},
-             {"gpus", host.gpus.devices},
-             {"report", report::report_text(report)}};
-}
-
-static void from_json(const nlohmann::json& message, HostView& host) {
-  message.at("version").get_to(host.version);
-  if (host.version != version_text()) return;  // what else it says may look different
-  message.at("name").get_to(host.name);
-  message.at("mark").get_to(host.mark);
-  message.at("note").get_to(host.note);
-  message.at("cores").get_to(host.cores);
-  message.at("rank").get_to(host.rank);
-  message.at("world_size").get_to(host.world_size);
-  message.at("arguments").get_to(host.arguments);
-  message.at("no_gpus").get_to(host.gpus.reason);
-  message.at("gpus").get_to(host.gpus.devices);
-  host.environment =
-      report::parse_report(message.at("report"), "the message of an agent").environment;
 }
 
 namespace {
@@ -150,7 +117,7 @@ std::optional<Message> message_of(const std::string& line) {
     return found;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
-  } catch (const ConfigError&) {  // an environment of another version
+  } catch (const ConfigError&) {  // an environment that is none
     return std::nullopt;
   }
 }

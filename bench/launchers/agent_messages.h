@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "bench/rank/reference_weights.h"
-#include "datasets/dataset.h"
 #include "kernels/runtime/cuda_device.h"
 #include "parallel/launch/child_process.h"
 #include "parallel/launch/rank_environment.h"
@@ -97,9 +96,13 @@ using AgentOrder = std::variant<AgentGreeting, AgentInputs, AgentStore, AgentRun
 
 // ---- from the agent ----
 
+// The first message: version_text() there. What others say else may look different.
+struct AgentHello {
+  std::string version;
+};
+
 // What the host is, once.
 struct HostView {
-  std::string version;  // version_text() there
   std::string name, mark;
   std::vector<int> cores;  // OS processors that the process may use
   CudaProbe gpus;
@@ -112,19 +115,15 @@ struct HostView {
 
 // What the host has for the runs.
 struct HostInputs {
-  data::DatasetInfo dataset;
+  std::string dataset;                          // data::DatasetInfo, as JSON
   std::map<std::string, std::string> contents;  // of files, by what they are: hashes
   std::string decoded;                          // for AgentInputs of this host's other agents
-  std::string error;                            // why it has them not; empty: it has
-  int exit_code = 0;                            // of that
 };
 
 // Where the store is.
 struct HostStore {
   std::string address;
   int port = 0;
-  std::string error;  // why there is none; empty: there is
-  int exit_code = 0;
 };
 
 struct HostLoad {
@@ -158,9 +157,9 @@ struct RankEnd {
   std::string note;  // on its memory; empty: nothing
 };
 
-// A process that could not be started.
-struct RankRefusal {
-  int rank = 0;
+// What could not be done.
+struct AgentRefusal {
+  int rank = -1;  // the process that was to be started; -1: another order
   std::string why;
   int exit_code = 0;  // of that
 };
@@ -171,8 +170,9 @@ struct AgentHeartbeat {
   std::vector<int> stopped;  // processes, by SIGSTOP or a debugger
 };
 
-using AgentWord = std::variant<HostView, HostInputs, HostStore, HostLoad, ReferencePlace, AgentTold,
-                               RankNews, RankLine, RankEnd, RankRefusal, AgentHeartbeat>;
+using AgentWord =
+    std::variant<AgentHello, HostView, HostInputs, HostStore, HostLoad, ReferencePlace, AgentTold,
+                 RankNews, RankLine, RankEnd, AgentRefusal, AgentHeartbeat>;
 
 // `ddpbench host-agent`: what a remote shell or a launcher starts on a host. It says what the host
 // is, starts ranks when it is told to, and hands on what they write. It and all that it started end

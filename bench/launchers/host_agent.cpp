@@ -95,20 +95,6 @@ std::string hash_words(const void* data, std::size_t bytes) {
   return fmt::format("{:016x}", hash_bytes(data, bytes));
 }
 
-// Calls `make`; where that fails, `reply` says why.
-template <typename Reply, typename Make>
-Reply replied(Make&& make) {
-  try {
-    return make();
-  } catch (const std::exception& error) {
-    const Failure failure = failure_of(error);
-    Reply reply;
-    reply.error = failure.message;
-    reply.exit_code = failure.exit_code;
-    return reply;
-  }
-}
-
 // A process of the run, which has one rank.
 struct AgentRank {
   int number = 0;
@@ -186,6 +172,21 @@ class HostAgent {
     }
   }
 
+  void refuse(int process, const std::exception& error) {
+    const Failure failure = failure_of(error);
+    say_word(AgentRefusal{process, failure.message, failure.exit_code});
+  }
+
+  // Says what `make` returns.
+  template <typename Make>
+  void answer(Make&& make) {
+    try {
+      say_word(make());
+    } catch (const std::exception& error) {
+      refuse(-1, error);
+    }
+  }
+
   void say_alive() {
     AgentHeartbeat heartbeat{.clock_s = steady_s(), .stopped = {}};
     for (const AgentRank& rank : ranks_) {
@@ -203,6 +204,7 @@ class HostAgent {
   }
 
   void obey(const AgentGreeting& greeting) {
+    say_word(AgentHello{version_text()});
     HostView host;
     if (!greeting.directory.empty() && ::chdir(greeting.directory.c_str()) != 0) {
       host.note = fmt::format("{}: {}; its ranks work in their home directory", greeting.directory,
@@ -212,7 +214,6 @@ class HostAgent {
     }
     if (secret_.empty()) secret_ = greeting.secret;
     devices_ = find_devices(greeting.device);
-    host.version = version_text();
     host.name = host_name();
     host.mark = comm::host_mark();
     host.cores = devices_.cpu.cores;
@@ -228,7 +229,7 @@ class HostAgent {
   }
 
   void obey(const AgentInputs& order) {
-    say_word(replied<HostInputs>([&] {
+    answer([&] {
       Options options = options_from_json(parse_json(order.settings, "the supervisor's settings"));
       if (order.writes) check_rank_outputs(options);
       model_path_ = find_model(options.model);
@@ -246,12 +247,13 @@ class HostAgent {
         dataset_ = decode_samples(*source);
         decoded = dataset_.handle();
       }
-      HostInputs inputs{.dataset = describe_data(*source, options), .contents = {}, .error = {}};
-      inputs.decoded = std::move(decoded);
+      const data::DatasetInfo dataset = describe_data(*source, options);
       const BufferView bytes = dataset_.view();
-      const std::size_t content = data::content_bytes(inputs.dataset, bytes.bytes);
-      inputs.contents = {{"the data set", hash_words(bytes.data, content)},
-                         {"the network", network_of(model, model_path_).hash}};
+      const std::size_t content = data::content_bytes(dataset, bytes.bytes);
+      HostInputs inputs{.dataset = dataset_json(dataset).dump(),
+                        .contents = {{"the data set", hash_words(bytes.data, content)},
+                                     {"the network", network_of(model, model_path_).hash}},
+                        .decoded = std::move(decoded)};
       for (const auto& [what, path] : {std::pair("the weights", options.load_model),
                                        std::pair("the checkpoint", options.resume_training)}) {
         if (path.empty()) continue;
@@ -259,7 +261,7 @@ class HostAgent {
         inputs.contents[what] = hash_words(text.data(), text.size());
       }
       return inputs;
-    }));
+    });
   }
 
   // Who waits for the images may be gone.
@@ -271,7 +273,7 @@ class HostAgent {
   }
 
   void obey(const AgentStore& order) {
-    say_word(replied<HostStore>([&] {
+    answer([&] {
       const std::string address =
           order.interface.empty() ? order.host : find_interface(order.interface).address;
       store_.reset();
@@ -279,8 +281,8 @@ class HostAgent {
                                             .port = order.port,
                                             .tries = kPortsTried,
                                             .secret = comm::derived_secret(secret_, order.nonce)});
-      return HostStore{.address = address, .port = store_->port(), .error = {}};
-    }));
+      return HostStore{address, store_->port()};
+    });
   }
 
   void obey(const AgentRun& order) {
@@ -290,11 +292,6 @@ class HostAgent {
       ranks_.clear();
       for (const AgentRun::Process& process : order.processes) refuse(process.number, error);
     }
-  }
-
-  void refuse(int process, const std::exception& error) {
-    const Failure failure = failure_of(error);
-    say_word(RankRefusal{process, failure.message, failure.exit_code});
   }
 
   void begin(const AgentRun& order) {

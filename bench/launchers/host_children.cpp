@@ -133,7 +133,7 @@ void HostRun::hear(HostLink& link, const AgentWord& word) {
       if (!is_of_it(end->rank)) continue;
       state.exit = end->exit;
       state.note = end->note;
-    } else if (const auto* const refusal = std::get_if<RankRefusal>(&word)) {
+    } else if (const auto* const refusal = std::get_if<AgentRefusal>(&word)) {
       if (!is_of_it(refusal->rank)) continue;
       state.refusal_code = refusal->exit_code;
       lose(state, fmt::format("{}: rank {} cannot be started: {}", link.words(), state.rank,

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "bench/host/build_info.h"
 #include "bench/host/host_devices.h"
 #include "bench/launchers/agent_source.h"
+#include "bench/plan/training_job.h"
 #include "tests/bench/options_test_support.h"
 
 namespace ddpbench::bench {
@@ -37,7 +37,9 @@ RankEnd end_of(int rank, int signal) {
 // An agent, which answers on a thread of its own, and what it was told last.
 struct FakeAgent {
   HostView view;
-  HostInputs inputs = {.dataset = {}, .contents = {{"the data set", "1f"}}, .error = {}};
+  HostInputs inputs = {
+      .dataset = dataset_json({}).dump(), .contents = {{"the data set", "1f"}}, .decoded = {}};
+  std::optional<AgentRefusal> refusal = {};  // in place of the inputs
   std::vector<AgentWord> answers = {};  // to a run; empty: its ranks end when they are asked to
   AgentRun run = {};
   std::string store_nonce = {};
@@ -82,11 +84,12 @@ struct FakeAgent {
     if (std::holds_alternative<AgentLook>(order)) return {HostLoad{load}};
     if (const auto* const store = std::get_if<AgentStore>(&order)) {
       store_nonce = store->nonce;
-      return {HostStore{"127.0.0.1", 4711, "", 0}};
+      return {HostStore{"127.0.0.1", 4711}};
     }
     if (const auto* const asked = std::get_if<AgentInputs>(&order)) {
       ++inputs_asked;
       writes = asked->writes;
+      if (refusal) return {*refusal};
       return {inputs};
     }
     if (const auto* const started = std::get_if<AgentRun>(&order)) {
@@ -141,7 +144,6 @@ class AgentHostsTest : public testing::Test {
     const int rank = static_cast<int>(agents.size());
     FakeAgent& agent = agents.emplace_back();
     agent.answers = {end_of(rank, SIGKILL)};
-    agent.view.version = version_text();
     agent.view.name = letter;
     agent.view.mark = "boot-" + letter;
     agent.view.cores = cores;
@@ -367,8 +369,7 @@ TEST_F(AgentHostsTest, RefusesHostsWithDifferentFiles) {
   const auto hosts = connected("", 1, true);
   EXPECT_THAT(message_of([&] { hosts->share_inputs(options_of({})); }),
               HasSubstr("the data set on agent 1 is not that on agent 0: its content has hash 2e"));
-  agents[1].inputs.error = "no such folder";
-  agents[1].inputs.exit_code = 3;
+  agents[1].refusal = {-1, "no such folder", 3};
   EXPECT_THAT(message_of<UnavailableError>([&] { hosts->share_inputs(options_of({})); }),
               "agent 1: no such folder");
 }

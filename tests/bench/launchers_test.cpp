@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/host/build_info.h"
 #include "bench/launchers/agent_messages.h"
 #include "bench/launchers/agent_source.h"
 #include "bench/launchers/make_launcher.h"
@@ -173,19 +172,13 @@ TEST(AgentMessages, AreReadAsTheyWereWritten) {
 }
 
 TEST(AgentMessages, TellAHostWithItsEnvironment) {
-  HostView host{.version = version_text(),
-                .name = "h",
-                .mark = "m",
-                .gpus = {},
-                .environment = {},
-                .note = "n"};
+  HostView host{.name = "h", .mark = "m", .gpus = {}, .environment = {}, .note = "n"};
   host.gpus.reason = "no driver";
   host.environment = report::test::sample_report().environment;
   host.cores = {2, 5};
   host.rank = 3;
   host.arguments = "--gpus=2";
   const auto read = std::get<HostView>(*read_word(word_line(host)));
-  EXPECT_EQ(read.version, host.version);
   EXPECT_EQ(read.mark, "m");
   EXPECT_EQ(read.gpus.reason, "no driver");
   EXPECT_EQ(read.environment.cpu.model, host.environment.cpu.model);
@@ -209,7 +202,7 @@ TEST(AgentMessages, TellWhatRanksSayAndHowTheyEnd) {
   EXPECT_EQ(end.exit.signal, 9);
   EXPECT_TRUE(end.exit.is_known);
   EXPECT_EQ(end.note, "note");
-  EXPECT_EQ(std::get<RankRefusal>(*read_word(word_line(RankRefusal{1, "why", 2}))).why, "why");
+  EXPECT_EQ(std::get<AgentRefusal>(*read_word(word_line(AgentRefusal{1, "why", 2}))).why, "why");
   EXPECT_EQ(std::get<AgentTold>(*read_word(word_line(AgentTold{15}))).signal, 15);
 }
 
@@ -224,13 +217,11 @@ TEST(AgentMessages, CarryRecordsOfAnyBytesAndLength) {
 }
 
 TEST(AgentMessages, TellWhatAHostHasAndHowBusyItIs) {
-  HostInputs inputs{
-      .dataset = {}, .contents = {{"the data set", "1f"}}, .error = "no", .exit_code = 2};
-  inputs.dataset.name = "mnist";
+  const HostInputs inputs{.dataset = "{}", .contents = {{"the data set", "1f"}}, .decoded = "7"};
   const auto read = std::get<HostInputs>(*read_word(word_line(inputs)));
-  EXPECT_EQ(read.dataset.name, "mnist");
+  EXPECT_EQ(read.dataset, "{}");
   EXPECT_EQ(read.contents, inputs.contents);
-  EXPECT_EQ(read.exit_code, 2);
+  EXPECT_EQ(read.decoded, "7");
   const HostLoad load{{.wall_s = 1.5, .own_major_page_faults = 7}};
   const auto snapshot = std::get<HostLoad>(*read_word(word_line(load))).snapshot;
   EXPECT_EQ(snapshot.wall_s, 1.5);
