@@ -32,31 +32,14 @@ std::size_t raise_soft_limit(std::size_t needed) {
 
 }  // namespace
 
-// A process's watch and its confirmation, and the connections of its threads to the store.
-std::size_t files_of_supervisor(std::size_t ranks, std::size_t open) {
-  constexpr std::size_t kPerRank = 4;
-  constexpr std::size_t kTemporary = 6;  // the store's own, and files that are read meanwhile
-  return open + kTemporary + kPerRank * ranks;
-}
-
-// Of each rank: its peers' watches, its buffers that peers map, its connections, and files that
-// libraries read.
-std::size_t files_of_process(std::size_t ranks, std::size_t per_process, std::size_t inherited) {
-  constexpr std::size_t kItsOwn = 14;
-  return inherited + per_process * (kItsOwn + ranks);
-}
-
-// Of each agent: its connection, and those by which it came. Of strangers: as many as the store
-// keeps.
-std::size_t files_of_listener(std::size_t ranks, std::size_t open) {
-  constexpr std::size_t kPerRank = 4;
-  constexpr std::size_t kItsOwn = 64;  // data, libraries, the report
-  return open + kItsOwn + kPerRank * ranks + comm::kMaxStrangers;
-}
-
 void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t inherited) {
-  const std::size_t needed = std::max(files_of_supervisor(ranks, open_now()),
-                                      files_of_process(ranks, per_process, inherited));
+  // Of the supervisor, for a process its watch, its confirmation, and the connections of its
+  // threads to the store; the store's own, and files that are read meanwhile.
+  const std::size_t supervisor = open_now() + 6 + 4 * ranks;
+  // Of a process, for each of its ranks the peers' watches, the buffers that peers map, its
+  // connections, and files that libraries read.
+  const std::size_t process = inherited + per_process * (14 + ranks);
+  const std::size_t needed = std::max(supervisor, process);
   const std::size_t allowed = raise_soft_limit(needed);
   if (allowed >= needed) return;
   throw UnavailableError(
@@ -65,8 +48,10 @@ void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t in
                   ranks / per_process, needed, allowed, needed));
 }
 
+// For an agent its connection and those by which it came; data, libraries and the report; as many
+// strangers as the store keeps.
 void allow_open_files_of_listener(std::size_t ranks) {
-  raise_soft_limit(files_of_listener(ranks, open_now()));
+  raise_soft_limit(open_now() + 4 * ranks + 64 + comm::kMaxStrangers);
 }
 
 }  // namespace ddpbench::launch

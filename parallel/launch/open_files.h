@@ -18,11 +18,4 @@ void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t in
 // What is opened beyond that fails there.
 void allow_open_files_of_listener(std::size_t ranks);
 
-// How many files the supervisor has open at once for so many ranks, beside `open` before; and a
-// process of `per_process` of them, beside those that it inherits.
-std::size_t files_of_supervisor(std::size_t ranks, std::size_t open);
-std::size_t files_of_process(std::size_t ranks, std::size_t per_process, std::size_t inherited);
-// How many such a process has open, beside `open` before.
-std::size_t files_of_listener(std::size_t ranks, std::size_t open);
-
 }  // namespace ddpbench::launch
