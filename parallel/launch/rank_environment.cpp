@@ -93,24 +93,6 @@ LauncherVariables mpi_variables(const Reader& reader) {
           {"PMI_JOBID", "PMI_KVS", "PALS_APID", "SLURM_JOB_ID"}};
 }
 
-// MVAPICH2, IBM's JSM, Flux: what their own documents list.
-const std::vector<LauncherVariables>& other_launchers() {
-  static const std::vector<LauncherVariables> rows = {
-      {"mpirun",
-       {"MV2_COMM_WORLD_RANK"},
-       {"MV2_COMM_WORLD_SIZE"},
-       {"MV2_COMM_WORLD_LOCAL_SIZE"},
-       {"SLURM_JOB_ID"}},
-      {"jsrun",
-       {"JSM_NAMESPACE_RANK"},
-       {"JSM_NAMESPACE_SIZE"},
-       {"JSM_NAMESPACE_LOCAL_SIZE"},
-       {"LSB_JOBID"}},
-      {"flux", {"FLUX_TASK_RANK"}, {"FLUX_JOB_SIZE"}, {}, {"FLUX_JOB_ID"}, {"FLUX_JOB_NNODES"}},
-  };
-  return rows;
-}
-
 // Several processes that do not know of each other would each train alone.
 void refuse_lone_marks(const Reader& reader) {
   for (const char* const name : {"WORLD_SIZE", "LOCAL_RANK"}) {
@@ -144,12 +126,7 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
                              {"LOCAL_WORLD_SIZE"},
                              {"TORCHELASTIC_RUN_ID"}};
   }
-  if (reader.has(kOpenMpiRank)) return mpi_variables(reader);
-  for (const LauncherVariables& row : other_launchers()) {  // some of them set PMI_RANK, too
-    if (!reader.first(row.rank)) continue;
-    return reader.first(row.world_size) == "1" ? std::nullopt : std::optional(row);
-  }
-  if (reader.has("PMI_RANK")) return mpi_variables(reader);
+  if (reader.has(kOpenMpiRank) || reader.has("PMI_RANK")) return mpi_variables(reader);
   // Without SLURM_STEP_ID this is a batch script, and with one task it may be an interactive shell.
   // Both see SLURM_PROCID=0, but no other rank will join.
   if (reader.has("SLURM_PROCID") && reader.has("SLURM_STEP_ID") &&
@@ -253,12 +230,6 @@ void set_openmp(Variables& variables, int threads) {
   variables.erase("GOMP_CPU_AFFINITY");
 }
 
-std::vector<std::string> block_of(const Variables& variables) {
-  std::vector<std::string> block;
-  for (const auto& [name, value] : variables) block.push_back(name + "=" + value);
-  return block;
-}
-
 }  // namespace
 
 // Of a name that stands twice getenv() finds the first, too.
@@ -313,23 +284,9 @@ std::vector<std::string> child_variables(int threads_per_device, const Variables
   for (const std::string& name : without) variables.erase(name);
   set_openmp(variables, threads_per_device);
   for (const auto& [name, value] : added) variables[name] = value;
-  return block_of(variables);
-}
-
-std::vector<std::string> rank_variables(const LaunchSpec& spec, int process,
-                                        const Rendezvous& rendezvous) {
-  Variables variables = environment_variables();
-  set_openmp(variables, spec.threads_per_device);
-  for (const auto& [name, value] : spec.environment) variables[name] = value;
-  variables["DDPBENCH_LAUNCHER"] = "ddpbench";
-  variables["DDPBENCH_JOB_SECRET"] = rendezvous.secret;
-  variables["MASTER_ADDR"] = "127.0.0.1";
-  variables["MASTER_PORT"] = std::to_string(rendezvous.port);
-  if (rendezvous.port == 0) variables.erase("MASTER_PORT");
-  variables["WORLD_SIZE"] = std::to_string(spec.processes());
-  variables["RANK"] = std::to_string(process);
-  variables["LOCAL_RANK"] = std::to_string(process);
-  return block_of(variables);
+  std::vector<std::string> block;
+  for (const auto& [name, value] : variables) block.push_back(name + "=" + value);
+  return block;
 }
 
 }  // namespace ddpbench::launch

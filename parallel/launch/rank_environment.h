@@ -3,8 +3,7 @@
 //
 // The variables by which a launcher tells a process its place in the world. Our own supervisor and
 // torchrun set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; mpirun OMPI_COMM_WORLD_* or PMI_*;
-// srun SLURM_PROCID and SLURM_NTASKS; MVAPICH2, jsrun and Flux have names of their own. Only
-// launch/ reads them.
+// srun SLURM_PROCID and SLURM_NTASKS. Only launch/ reads them.
 #pragma once
 
 #include <cstdint>
@@ -78,12 +77,6 @@ struct LaunchSpec {
   int processes() const { return ranks / ranks_per_process; }
 };
 
-// Where the ranks of a run meet.
-struct Rendezvous {
-  int port = 0;  // on the loopback interface; 0: there is only one process
-  std::string secret;
-};
-
 // A secret that cannot be guessed: 256 random bits in hexadecimal.
 std::string make_secret();
 
@@ -92,10 +85,5 @@ std::string make_secret();
 std::vector<std::string> child_variables(int threads_per_device,
                                          const std::map<std::string, std::string>& added,
                                          const std::vector<std::string>& without = {});
-
-// "NAME=value" for all of our own environment, the OpenMP settings, spec.environment and the rank
-// variables, which count processes. Later ones replace earlier ones.
-std::vector<std::string> rank_variables(const LaunchSpec& spec, int process,
-                                        const Rendezvous& rendezvous);
 
 }  // namespace ddpbench::launch

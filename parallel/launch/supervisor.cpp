@@ -237,6 +237,12 @@ SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
   const std::string secret = make_secret();
   const auto store =
       spec.processes() > 1 ? comm::make_tcp_store_server({.secret = secret}) : nullptr;
+  std::map<std::string, std::string> variables = spec.environment;
+  variables["DDPBENCH_LAUNCHER"] = "ddpbench";
+  variables["DDPBENCH_JOB_SECRET"] = secret;
+  variables["MASTER_ADDR"] = "127.0.0.1";
+  variables["WORLD_SIZE"] = std::to_string(spec.processes());
+  if (store) variables["MASTER_PORT"] = std::to_string(store->port());
   ChildSpec child;
   child.executable = spec.executable;
   child.arguments = {shown_name(spec.executable)};
@@ -245,7 +251,8 @@ SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
   Children children;
   std::vector<ChildProcess*> started;
   for (int process = 0; process < spec.processes(); ++process) {
-    child.environment = rank_variables(spec, process, {store ? store->port() : 0, secret});
+    variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(process);
+    child.environment = child_variables(spec.threads_per_device, variables, {"MASTER_PORT"});
     auto of_rank = std::make_unique<ChildProcess>(child);
     started.push_back(of_rank.get());
     children.push_back(std::move(of_rank));
