@@ -26,6 +26,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
@@ -43,6 +44,7 @@
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/comm/store/store.h"
+#include "parallel/launch/grace_times.h"
 #include "parallel/launch/open_files.h"
 #include "parallel/launch/piped_process.h"
 #include "parallel/launch/rank_environment.h"
@@ -50,8 +52,6 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr double kHeartbeatEvery_s = 1;
-constexpr int kLookAtWriteMs = 1000;
 constexpr double kRecordsEvery_s = 0.25;    // while ranks run
 constexpr std::size_t kInheritedFiles = 7;  // by a rank: standard ones, job, channels, data
 // Ports tried from MASTER_PORT on: other jobs may have the first.
@@ -141,12 +141,12 @@ class HostAgent {
   }
 
  private:
-  double interval_s() const { return ranks_.empty() ? kHeartbeatEvery_s : kRecordsEvery_s; }
+  double interval_s() const { return ranks_.empty() ? launch::kHeartbeatEvery_s : kRecordsEvery_s; }
 
   // A host that is gone says nothing, and TCP would repeat for a quarter of an hour what it did not
   // take. A supervisor that is stopped still takes it, by its kernel.
   bool is_cut_off() const {
-    constexpr std::uint32_t kLongestMs = 10000;
+    constexpr auto kLongestMs = static_cast<std::uint32_t>(1e3 * launch::kSilence_s);
     tcp_info info{};
     socklen_t size = sizeof info;
     return ::getsockopt(output_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
@@ -163,7 +163,8 @@ class HostAgent {
         rest.remove_prefix(static_cast<std::size_t>(written));
       } else if (errno == EAGAIN) {
         pollfd ready{output_.get(), POLLOUT, 0};
-        if (::poll(&ready, 1, kLookAtWriteMs) == 0 && is_cut_off()) return;
+        constexpr int kLookMs = static_cast<int>(1e3 * launch::kHeartbeatEvery_s);
+        if (::poll(&ready, 1, kLookMs) == 0 && is_cut_off()) return;
       } else if (errno == EPIPE || errno == ECONNRESET) {
         return;
       } else if (errno != EINTR) {
@@ -269,7 +270,7 @@ class HostAgent {
     pollfd input{input_.fd(), POLLRDHUP, 0};
     ::poll(&input, 1, 0);
     if (interrupt_requested() || (input.revents & (POLLRDHUP | POLLHUP)) != 0) throw Interrupted();
-    if (steady_s() - said_s_ >= kHeartbeatEvery_s) say_alive();
+    if (steady_s() - said_s_ >= launch::kHeartbeatEvery_s) say_alive();
   }
 
   void obey(const AgentStore& order) {

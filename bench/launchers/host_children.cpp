@@ -144,7 +144,7 @@ void HostRun::hear(HostLink& link, const AgentWord& word) {
 
 void HostRun::miss_silent_hosts(double now_s) {
   if (timeout_s_ <= 0) return;
-  constexpr double kHeartbeats_s = 3;  // three of them
+  constexpr double kHeartbeats_s = 3 * launch::kHeartbeatEvery_s;
   const double limit_s =
       std::max(timeout_s_, std::min(timeout_s_ + kHeartbeats_s, launch::kSilence_s));
   for (HostLink& link : links_) {

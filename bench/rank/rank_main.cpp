@@ -22,12 +22,11 @@
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/launch/child_process.h"
+#include "parallel/launch/grace_times.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {
 namespace {
-
-constexpr double kAddress_s = 30;  // for the name of rank 0's host
 
 nlohmann::json read_job(const char* descriptor) {
   const auto fd = number_in<int>(descriptor);
@@ -67,8 +66,9 @@ RankPlace place_of_rank(const launch::RankEnvironment& environment, const std::s
   place.network.on_one_host = environment.host.empty() && environment.world_size > 1;
   if (environment.host.empty()) return place;
   place.network.interface = interface.empty() ? "" : find_interface(interface).name;
-  place.address = interface.empty() ? address_towards(environment.master_address, kAddress_s)
-                                    : find_interface(interface).address;
+  place.address = interface.empty()
+                      ? address_towards(environment.master_address, launch::kHostName_s)
+                      : find_interface(interface).address;
   return place;
 }
 

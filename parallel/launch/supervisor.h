@@ -39,8 +39,8 @@ class PauseLog {
 };
 
 struct SuperviseOptions {
-  double timeout_s = 300;  // without progress of any rank; <= 0: none
-  double grace_s = 2;      // between SIGTERM and SIGKILL
+  double timeout_s = 300;      // without progress of any rank; <= 0: none
+  double grace_s = kMoment_s;  // between SIGTERM and SIGKILL
   // Polled often; true ends the run as interrupted.
   std::function<bool()> interrupted;
   // Called about ten times a second with the channels, for the progress line.
@@ -53,7 +53,7 @@ struct SuperviseResult {
   double startup_s = 0;  // from spawn until all ranks were past setup (0 if never)
 };
 
-// Spawns `spec.processes()` processes (rank_variables()), serves their rendezvous store, and
+// Spawns `spec.processes()` processes, serves their rendezvous store, and
 // returns when all are gone. One process alone needs no store, and so no port. REQUIRES: channels
 // has at least spec.ranks ranks. Throws Error only when it cannot start them.
 SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
