@@ -71,11 +71,11 @@ class AgentHosts final : public RunHosts {
   void greet(const std::set<std::size_t>& new_ones);
   const HostView& view(std::size_t agent) const { return views_.at(agent); }
   std::size_t leader_of(std::size_t agent) const;
-  RankHosts hosts_of(const std::vector<HostPlace>& places) const;
-  std::vector<HostPlace> places_of(const HostJob& job) const;
+  RankHosts hosts_of(const std::vector<std::size_t>& places) const;
+  std::vector<std::size_t> places_of(const HostJob& job) const;
   std::set<int> cores_of_machine(const std::string& mark) const;
   CoreSet cores_for(std::size_t agent, std::size_t devices) const;
-  std::vector<AgentRun> orders(const HostJob& job, const std::vector<HostPlace>& places,
+  std::vector<AgentRun> orders(const HostJob& job, const std::vector<std::size_t>& places,
                                const RankHosts& joined) const;
   void ask_inputs(std::size_t agent, bool writes = false);
   HostInputs take_inputs(std::size_t agent);
@@ -168,10 +168,10 @@ AgentHosts::CoreSet AgentHosts::cores_for(std::size_t agent, std::size_t devices
   return {host.mark, {host.cores.begin(), host.cores.end()}};
 }
 
-RankHosts AgentHosts::hosts_of(const std::vector<HostPlace>& places) const {
+RankHosts AgentHosts::hosts_of(const std::vector<std::size_t>& places) const {
   std::vector<RankHosts::Member> members;
-  for (const HostPlace& place : places) {
-    const HostView& seen = view(place.host);
+  for (const std::size_t agent : places) {
+    const HostView& seen = view(agent);
     members.push_back({seen.name, seen.mark, seen.environment.tcp_congestion_control});
   }
   return RankHosts(members);
@@ -217,22 +217,18 @@ std::string AgentHosts::backend(const std::string& wanted, const std::string& de
 }
 
 // A reference has a rank on each host, and no world.
-std::vector<HostPlace> AgentHosts::places_of(const HostJob& job) const {
-  if (!job.is_reference) {
-    const int processes = static_cast<int>(job.devices.size());
-    return place_ranks(hosts_, processes - job.servers, job.servers);
-  }
-  std::vector<HostPlace> places;
-  for (const std::size_t leader : computers_) places.push_back({leader, 0});
-  return places;
+std::vector<std::size_t> AgentHosts::places_of(const HostJob& job) const {
+  if (job.is_reference) return computers_;
+  const int processes = static_cast<int>(job.devices.size());
+  return place_ranks(hosts_, processes - job.servers, job.servers);
 }
 
 bool AgentHosts::oversubscribes(const HostJob& job) const {
-  const std::vector<HostPlace> places = places_of(job);
+  const std::vector<std::size_t> places = places_of(job);
   std::map<CoreSet, std::size_t> threads;
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const std::size_t devices = job.devices.at(job.is_reference ? 0 : rank).size();
-    threads[cores_for(places[rank].host, devices)] +=
+    threads[cores_for(places[rank], devices)] +=
         devices * static_cast<std::size_t>(job.threads_per_device);
   }
   return std::ranges::any_of(threads, [](const auto& on_set) {
@@ -333,9 +329,9 @@ void AgentHosts::prepare(const HostJob& job) {
     started_ = 0;
     engine_used_ = false;
   }
-  const std::vector<HostPlace> places = places_of(job);
+  const std::vector<std::size_t> places = places_of(job);
   std::set<std::size_t> wanted;
-  for (const HostPlace& place : places) wanted.insert({place.host, leader_of(place.host)});
+  for (const std::size_t agent : places) wanted.insert({agent, leader_of(agent)});
   std::set<std::size_t> new_ones;
   for (const std::size_t agent : wanted)
     if (!links_[agent].lost().empty()) new_ones.insert(agent);
@@ -353,7 +349,7 @@ void AgentHosts::prepare(const HostJob& job) {
   }
   if (job.is_reference) return;
   std::set<std::size_t> leaders;
-  for (const HostPlace& place : places) leaders.insert(leader_of(place.host));
+  for (const std::size_t agent : places) leaders.insert(leader_of(agent));
   computers_.assign(leaders.begin(), leaders.end());
 }
 
@@ -371,20 +367,20 @@ void AgentHosts::greet(const std::set<std::size_t>& new_ones) {
   }
 }
 
-std::vector<AgentRun> AgentHosts::orders(const HostJob& job, const std::vector<HostPlace>& places,
+std::vector<AgentRun> AgentHosts::orders(const HostJob& job, const std::vector<std::size_t>& places,
                                          const RankHosts& joined) const {
   std::vector<AgentRun> all(hosts_.size());
   std::map<std::string, int> on_machine;  // devices so far, by mark
   std::map<CoreSet, int> on_cores;
   std::vector<CoreSet> sets(hosts_.size());
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
-    const HostView& host = view(places[rank].host);
-    AgentRun& order = all[places[rank].host];
+    const HostView& host = view(places[rank]);
+    AgentRun& order = all[places[rank]];
     AgentRun::Process process;
     process.number = job.is_reference ? 0 : static_cast<int>(rank);
     process.devices = job.devices.at(static_cast<std::size_t>(process.number));
-    const CoreSet cores = cores_for(places[rank].host, process.devices.size());
-    sets[places[rank].host] = cores;
+    const CoreSet cores = cores_for(places[rank], process.devices.size());
+    sets[places[rank]] = cores;
     if (cores.second.size() != host.cores.size())
       order.cores.assign(cores.second.begin(), cores.second.end());
     for (std::size_t i = 0; i < process.devices.size(); ++i) {
@@ -429,14 +425,14 @@ bool AgentHosts::is_told_to_end() const {
 launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels& channels,
                                         const launch::SuperviseOptions& supervise) {
   const double begin_s = steady_s();
-  const std::vector<HostPlace> places = places_of(job);
+  const std::vector<std::size_t> places = places_of(job);
   const RankHosts joined = hosts_of(places);
   const std::string nonce = launch::make_secret();  // any that was not used before
   const Variables variables = meeting(job, places.size(), !joined.are_several(), nonce);
   std::vector<const HostLink*> missed;  // a launcher that loses one of these ends all the others
   for (const HostLink& link : links_)
     if (link.lost().empty()) missed.push_back(&link);
-  for (const HostPlace& place : places) missed.push_back(&links_[place.host]);
+  for (const std::size_t agent : places) missed.push_back(&links_[agent]);
   const auto is_cut_off = [&] {
     return (supervise.interrupted() || is_told_to_end()) &&
            !(source_->has_engine() && std::ranges::any_of(missed, &HostLink::is_lost));
@@ -446,7 +442,7 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   std::vector<HostProcess> processes;
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const int place = static_cast<int>(rank);
-    const std::size_t agent = places[rank].host;
+    const std::size_t agent = places[rank];
     const int number = job.is_reference ? 0 : place;
     // For people a reference is that of its host's first rank.
     const int known =

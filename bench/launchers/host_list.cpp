@@ -138,23 +138,21 @@ int count_slots(const std::vector<HostSlots>& hosts) {
   return slots;
 }
 
-std::vector<HostPlace> place_ranks(const std::vector<HostSlots>& hosts, int workers, int servers) {
+std::vector<std::size_t> place_ranks(const std::vector<HostSlots>& hosts, int workers,
+                                     int servers) {
   const int slots = count_slots(hosts);
   if (workers > slots) {
     throw ConfigError(
         fmt::format("{}, but the hosts have {}; list more hosts, or give them more slots (HOST:N)",
                     counted(workers, "device"), counted(slots, "slot")));
   }
-  std::vector<HostPlace> places;
-  std::vector<int> used(hosts.size());
-  const auto place = [&](std::size_t host) { places.push_back({host, used[host]++}); };
-  const int ranks = workers + servers;
+  std::vector<std::size_t> places;
+  const auto ranks = static_cast<std::size_t>(workers + servers);
   for (std::size_t host = 0; host < hosts.size(); ++host) {
-    while (used[host] < hosts[host].slots && std::ssize(places) < ranks) place(host);
+    const std::size_t used = places.size() + static_cast<std::size_t>(hosts[host].slots);
+    places.resize(std::min(used, ranks), host);
   }
-  for (std::size_t host = 0; std::ssize(places) < ranks; host = (host + 1) % hosts.size()) {
-    place(host);
-  }
+  for (std::size_t next = 0; places.size() < ranks; ++next) places.push_back(next % hosts.size());
   return places;
 }
 

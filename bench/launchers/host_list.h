@@ -28,17 +28,13 @@ std::vector<HostSlots> read_host_file(const std::string& path);
 // The name of a host without the user's: at which other hosts reach it.
 std::string host_address_of(const HostSlots& host);
 
+// How many ranks they are to have together.
 int count_slots(const std::vector<HostSlots>& hosts);
-
-struct HostPlace {
-  std::size_t host = 0;  // its number in the list
-  int local_rank = 0;
-  bool operator==(const HostPlace&) const = default;
-};
 
 // Places ranks: workers fill the slots of one host after the other, then servers those that are
 // left, and further servers go to the hosts in turn, because the slots are those of replicas.
-// [rank]. Throws ConfigError when there are more workers than slots.
-std::vector<HostPlace> place_ranks(const std::vector<HostSlots>& hosts, int workers, int servers);
+// Returns [rank] the number of its host in the list. Throws ConfigError when there are more workers
+// than slots.
+std::vector<std::size_t> place_ranks(const std::vector<HostSlots>& hosts, int workers, int servers);
 
 }  // namespace ddpbench::bench

@@ -15,13 +15,6 @@
 #include "parallel/comm_backends.h"
 
 namespace ddpbench::bench {
-namespace {
-
-// host_mark() begins with what is equal on all of one machine.
-std::string_view machine_of(std::string_view mark) { return mark.substr(0, mark.find(' ')); }
-
-}  // namespace
-
 RankHosts::RankHosts(const std::vector<Member>& members) {
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
     const Member& member = members[rank];
@@ -36,21 +29,13 @@ RankHosts::RankHosts(const std::vector<Member>& members) {
       host = hosts_.end() - 1;
     }
     host->ranks.push_back(static_cast<int>(rank));
-    host_of_.push_back(static_cast<int>(host - hosts_.begin()));
+    host_of_.push_back(static_cast<std::size_t>(host - hosts_.begin()));
   }
 }
 
-const std::vector<int>& RankHosts::ranks(int host) const {
-  return hosts_.at(static_cast<std::size_t>(host)).ranks;
-}
-
 int RankHosts::index_on_host(int rank) const {
-  const std::vector<int>& all = ranks(of(rank));
+  const std::vector<int>& all = of(rank).ranks;
   return static_cast<int>(std::ranges::find(all, rank) - all.begin());
-}
-
-const std::string& RankHosts::name(int rank) const {
-  return hosts_.at(static_cast<std::size_t>(of(rank))).name;
 }
 
 std::vector<std::string> RankHosts::names() const {
@@ -71,16 +56,7 @@ std::string RankHosts::list() const {
     each.push_back(fmt::format("{} ({} {})", host.name, plural(host.ranks.size(), "rank"),
                                short_list(host.ranks)));
   }
-  std::string text = fmt::format("{}", fmt::join(each, ", "));
-  const bool one_machine = std::ranges::all_of(hosts_, [&](const Host& host) {
-    return machine_of(host.mark) == machine_of(hosts_.front().mark);
-  });
-  if (are_several() && one_machine) {
-    text +=
-        "; they are on one machine, but cannot map each other's memory: they have PID or user "
-        "namespaces of their own (containers), or run as several users";
-  }
-  return text;
+  return fmt::format("{}", fmt::join(each, ", "));
 }
 
 std::string backend_over_hosts(const std::string& wanted, const std::string& device,

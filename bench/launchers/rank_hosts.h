@@ -29,27 +29,26 @@ class RankHosts {
 
   bool are_several() const { return hosts_.size() > 1; }
   int count() const { return static_cast<int>(hosts_.size()); }
-  int of(int rank) const { return host_of_.at(static_cast<std::size_t>(rank)); }
-  // The ranks of a host, ascending.
-  const std::vector<int>& ranks(int host) const;
   // The number of `rank` among the ranks of its host.
   int index_on_host(int rank) const;
   // The name of a rank's host: its own, with a number where several have the same.
-  const std::string& name(int rank) const;
+  const std::string& name(int rank) const { return of(rank).name; }
   std::vector<std::string> names() const;  // of all hosts
   std::string congestion_control() const;  // as an environment has it
 
-  // "a (ranks 0, 1) and b (rank 2)", and why hosts of one machine count as several.
+  // "a (ranks 0, 1), b (rank 2)"
   std::string list() const;
 
  private:
   struct Host {
     std::string own_name;  // as the system says it; `name` is unique
     std::string name, mark, congestion_control;
-    std::vector<int> ranks = {};
+    std::vector<int> ranks = {};  // ascending
   };
+  const Host& of(int rank) const { return hosts_.at(host_of_.at(static_cast<std::size_t>(rank))); }
+
   std::vector<Host> hosts_;
-  std::vector<int> host_of_;  // [rank]
+  std::vector<std::size_t> host_of_;  // [rank]
 };
 
 // The backend for ranks on several hosts, for --backend=`wanted` on devices of one kind (cpu |
