@@ -235,7 +235,6 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   report::ErrorInfo error{.kind = failure.error.kind, .message = failure.error.message};
   error.operation = failure.error.operation;
   if (failure.last.state >= launch::RankState::verifying) error.step = failure.last.step;
-  if (failure.others_step > 0) error.step = failure.others_step;
   if (failure.last.phase < kPhaseCount) {
     error.phase = std::string(to_string(static_cast<Phase>(failure.last.phase)));
   }

@@ -42,12 +42,6 @@ auto progress(const RankStatus& s) {
   return std::tuple(s.step, s.phase_marks, s.bucket, s.collective, stage(s));
 }
 
-// Whether nothing has been heard of a rank on another host.
-bool is_unheard(const RankView& view) {
-  return !view.host.empty() && view.status.state == RankState::starting &&
-         view.status.heartbeat == 0;
-}
-
 std::uint64_t last_step(Ranks ranks) {
   std::uint64_t last = 0;
   for (const RankView& view : ranks) last = std::max(last, view.status.step);
@@ -55,14 +49,7 @@ std::uint64_t last_step(Ranks ranks) {
 }
 
 // "in step 12 (backward)", "during setup", "while verifying"
-std::string place(Ranks ranks, std::size_t rank) {
-  const RankView& view = ranks[rank];
-  const RankStatus& status = view.status;
-  if (is_unheard(view)) {
-    const std::uint64_t step = last_step(ranks);
-    return step == 0 ? "at a step that is not known here"
-                     : fmt::format("when the others were in step {}", step);
-  }
+std::string place(const RankStatus& status) {
   if (status.state == RankState::finished) return "after its last step";
   if (status.step == 0) {
     const bool set_up = status.state == RankState::failed || status.state == RankState::setup;
@@ -91,7 +78,6 @@ RunFailure failure_at(Ranks ranks, std::size_t rank, const char* kind, const std
   failure.rank = static_cast<int>(rank);
   failure.error = {kind, message, "", kRankLostExitCode};
   failure.last = ranks[rank].status;
-  if (is_unheard(ranks[rank])) failure.others_step = last_step(ranks);
   return failure;
 }
 
@@ -113,7 +99,7 @@ RunFailure noticed_failure_at(Ranks ranks, std::size_t rank, const char* kind,
 // The rank's failure in its own words, or in ours when it gave none.
 RunFailure own_failure(Ranks ranks, std::size_t rank) {
   const RankView& view = ranks[rank];
-  const std::string where = place(ranks, rank);
+  const std::string where = place(view.status);
   // A rank may report an error and then crash while it unwinds; the error is its failure.
   if (view.status.error) {
     RunFailure failure = failure_at(ranks, rank, "", "");
@@ -175,7 +161,7 @@ std::optional<std::size_t> find_missing(Ranks ranks, std::size_t witness) {
   std::size_t at = witness;
   for (std::size_t hops = 0; hops < ranks.size(); ++hops) {
     const CallMark& pending = ranks[at].status.pending;
-    if (ended_well(ranks[at]) || is_unheard(ranks[at])) return std::nullopt;
+    if (ended_well(ranks[at])) return std::nullopt;
     if (pending.number == 0) return hops > 0 ? std::optional(at) : std::nullopt;
     if (pending.peer < 0) break;
     at = static_cast<std::size_t>(pending.peer);
@@ -224,26 +210,27 @@ std::optional<RunFailure> find_absent(Ranks ranks) {
   if (const auto rank = find_first(ranks, &RankView::stopped)) {
     return noticed_failure_at(ranks, *rank, "stalled",
                               fmt::format("{} is stopped (SIGSTOP) {}", process_words(ranks, *rank),
-                                          place(ranks, *rank)));
+                                          place(ranks[*rank].status)));
   }
   const auto deserter = find_first(ranks, [](const RankView& view) {
     return view.exit && !has_failed(view) && view.status.state != RankState::finished;
   });
   if (!deserter) return std::nullopt;
-  return noticed_failure_at(ranks, *deserter, "exit",
-                            fmt::format("{} ended {} though others needed it",
-                                        process_words(ranks, *deserter), place(ranks, *deserter)));
+  return noticed_failure_at(
+      ranks, *deserter, "exit",
+      fmt::format("{} ended {} though others needed it", process_words(ranks, *deserter),
+                  place(ranks[*deserter].status)));
 }
 
 // The only rank, where ranks are on several hosts, that has neither failed nor ended: each rank
 // that lives fails soon after another has. nullopt: several such ranks, or none, or one host.
-std::optional<int> silent_rank(std::span<const RankView> ranks) {
-  std::optional<int> silent;
+std::optional<std::size_t> silent_rank(Ranks ranks) {
+  std::optional<std::size_t> silent;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (ranks[rank].host.empty()) return std::nullopt;
     if (has_failed(ranks[rank]) || ranks[rank].exit || ended_well(ranks[rank])) continue;
     if (silent) return std::nullopt;
-    silent = static_cast<int>(rank);
+    silent = rank;
   }
   return silent;
 }
@@ -281,9 +268,9 @@ RunFailure blame_for_noticed(std::span<const RankView> ranks) {
   if (const auto absent = find_absent(ranks)) return *absent;
   const std::size_t witness = first_noticing(ranks);
   if (ranks[witness].status.error->kind != "timeout") return own_failure(ranks, witness);
+  const auto silent = silent_rank(ranks);
   auto straggler = find_missing(ranks, witness);
-  const std::optional<int> silent = silent_rank(ranks);
-  if (!straggler && silent) straggler = static_cast<std::size_t>(*silent);
+  if (!straggler) straggler = silent;
   if (!straggler) {
     straggler = find_straggler(ranks);
     if (!straggler || only_noticed(ranks[*straggler]) || !is_behind(ranks, *straggler)) {
@@ -292,9 +279,9 @@ RunFailure blame_for_noticed(std::span<const RankView> ranks) {
   }
   return noticed_failure_at(
       ranks, *straggler, "stalled",
-      fmt::format("{} stands still {}, {}", words_for(ranks, *straggler), place(ranks, *straggler),
-                  silent && straggler == static_cast<std::size_t>(*silent) ? "and says nothing"
-                                                                           : "behind the others"));
+      fmt::format("{} stands still {}, {}", words_for(ranks, *straggler),
+                  place(ranks[*straggler].status),
+                  straggler == silent ? "and says nothing" : "behind the others"));
 }
 
 RunFailure blame_for_stall(std::span<const RankView> ranks, double idle_s) {
@@ -303,7 +290,7 @@ RunFailure blame_for_stall(std::span<const RankView> ranks, double idle_s) {
   return failure_at(ranks, rank, "stalled",
                     fmt::format("{} stands still {}: no rank made progress for {:.3g} s; raise "
                                 "--timeout if a step may take that long",
-                                words_for(ranks, rank), place(ranks, rank), idle_s));
+                                words_for(ranks, rank), place(ranks[rank].status), idle_s));
 }
 
 }  // namespace ddpbench::launch

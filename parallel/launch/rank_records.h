@@ -142,9 +142,6 @@ struct RunFailure {
   std::string host;  // its host's name; empty: the supervisor's
   RankError error;   // kind "signal", "exit", "stalled", or the rank's own error
   RankStatus last;   // the rank's last status
-  // Where nothing was heard of the rank, which is on another host: the last step that another rank
-  // had begun, so that in which those that are left waited. 0: none, or the rank was heard of.
-  std::uint64_t others_step = 0;
 };
 
 }  // namespace ddpbench::launch

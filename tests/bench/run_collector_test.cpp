@@ -326,14 +326,6 @@ TEST_F(Collector, NamesTheGuiltyRankOfAFailedRun) {
   EXPECT_EQ(run.error->bucket, std::nullopt);
 }
 
-TEST_F(Collector, TellsTheStepOfTheOthersWhereNothingWasHeardOfTheGuiltyRank) {
-  launch::SuperviseResult result;
-  result.failure = launch::RunFailure{.rank = 1};
-  EXPECT_EQ(collect_run(ddp_job(), channels, result).error->step, std::nullopt);
-  result.failure->others_step = 7;
-  EXPECT_EQ(collect_run(ddp_job(), channels, result).error->step, 7u);
-}
-
 launch::CallMark reduction(std::uint64_t number, int bucket) {
   return {.number = number, .kind = comm::OperationKind::all_reduce, .bucket = bucket};
 }

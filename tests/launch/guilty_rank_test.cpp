@@ -268,36 +268,6 @@ RankView waiting_in(CallMark call, CallMark completed = {}) {
   return view;
 }
 
-TEST(NoticedFailure, OfARankThatWasNotHeardOfHasTheStepOfTheOthers) {
-  RankView unheard;
-  unheard.host = "c";
-  unheard.exit = ChildExit{.is_known = false};
-  const RunFailure failure =
-      blame_for_noticed(Ranks{with_error(in_backward(), "comm", 5), unheard});
-  EXPECT_THAT(failure.error.message,
-              HasSubstr("rank 1 on c ended when the others were in step 12"));
-  EXPECT_EQ(failure.others_step, 12U);
-}
-
-TEST(NoticedFailure, OfARankThatWasHeardOfHasItsOwnStepAlone) {
-  RankView gone = in_backward(11);
-  gone.host = "c";
-  gone.exit = ChildExit{.is_known = false};
-  const RunFailure failure = blame_for_noticed(Ranks{with_error(in_backward(), "comm", 5), gone});
-  EXPECT_EQ(failure.last.step, 11U);
-  EXPECT_EQ(failure.others_step, 0U);
-}
-
-TEST(NoticedFailure, OfARankThatNeverCameHasNoStep) {
-  RankView absent = at_start(RankState::starting);
-  absent.host = "c";
-  absent.exit = ChildExit{.is_known = false};
-  const RunFailure failure =
-      blame_for_noticed(Ranks{with_error(at_start(RankState::setup), "comm", 5), absent});
-  EXPECT_EQ(failure.others_step, 0U);
-  EXPECT_THAT(failure.error.message, HasSubstr("ended at a step that is not known here"));
-}
-
 // All have given up, and stand alike but for their calls.
 TEST(Calls, TellWhoDidNotCome) {
   const auto gave_up = [](const RankView& view, double error_s) {
