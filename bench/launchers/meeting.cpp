@@ -34,9 +34,7 @@ namespace {
 
 // Ports tried from MASTER_PORT on: torchrun's agent holds the first, other jobs perhaps the next.
 constexpr int kPortsTried = 16;
-// The first look for rank 0's socket, later ones grow to the second value.
-constexpr auto kFirstLook = std::chrono::milliseconds(2),
-               kLongestLook = std::chrono::milliseconds(50);
+constexpr auto kLookEvery = std::chrono::milliseconds(10);  // for rank 0's socket
 
 // A socket and its name, which only ranks of this user and job on this host have, and no file: it
 // is gone with its owner.
@@ -102,17 +100,6 @@ void check_secret(const launch::RankEnvironment& environment, const std::string&
       environment.several_hosts));
 }
 
-// The others look for rank 0 at MASTER_ADDR.
-void refuse_loopback(const std::string& interface, const std::string& address,
-                     const std::string& master, double limit_s) {
-  const auto is_loopback = [](const std::string& one) { return one.starts_with("127."); };
-  if (!is_loopback(address) || is_loopback(address_towards(master, limit_s))) return;
-  throw ConfigError(
-      fmt::format("--interface={}: rank 0 would listen at {}, where nobody finds it who looks at "
-                  "MASTER_ADDR={}; name the interface that has that address, or none",
-                  interface, address, master));
-}
-
 // Called often by an agent that waits: says so now and then, and where it was refused.
 class Patience {
  public:
@@ -144,7 +131,6 @@ class Patience {
 };
 
 Meeting meet_locally(const launch::RankEnvironment& environment, Patience& patience) {
-  auto pause = kFirstLook;
   do {
     LocalSocket socket(environment);
     if (::connect(socket.file.get(), socket.address(), socket.size) == 0) {
@@ -155,8 +141,7 @@ Meeting meet_locally(const launch::RankEnvironment& environment, Patience& patie
                       kSecretLine));
     }
     patience.look();
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, kLongestLook);
+    std::this_thread::sleep_for(kLookEvery);
   } while (!patience.is_over());
   throw CommTimeout(fmt::format(
       "rank 0 did not come within {} s: is it running, as this user and on this host? To give the "
@@ -207,10 +192,7 @@ AgentListener::AgentListener(const launch::RankEnvironment& environment,
     : options_(options_of(environment, limit_s)) {
   check_secret(environment, interface);
   // Rank 0 listens there and nowhere else; the others find it at MASTER_ADDR.
-  if (!interface.empty()) {
-    options_.host = find_interface(interface).address;
-    refuse_loopback(interface, options_.host, environment.master_address, limit_s);
-  }
+  if (!interface.empty()) options_.host = find_interface(interface).address;
   options_.owner = fmt::format("process {} on {}", ::getpid(), host_name());
   if (options_.secret.empty()) {
     options_.secret = launch::make_secret();
