@@ -64,13 +64,6 @@ FileDescriptor copy_of(int stream) {
   return copy;
 }
 
-launch::LineReader reader_of(FileDescriptor input) {
-  if (::fcntl(input.get(), F_SETFL, O_NONBLOCK) != 0) {
-    throw_system_error<InternalError>("cannot read what the supervisor says", errno);
-  }
-  return launch::LineReader(std::move(input));
-}
-
 // What the supervisor must know of the process, where a launcher started it.
 struct LaunchedPlace {
   int rank = 0, world_size = 1;
@@ -110,7 +103,7 @@ class HostAgent {
             std::string secret)
       : place_(std::move(place)),
         output_(std::move(output)),
-        input_(reader_of(std::move(input))),
+        input_(std::move(input)),
         secret_(std::move(secret)) {
     if (place_) catch_interrupts();
   }

@@ -273,8 +273,11 @@ class AgentsOfLauncher final : public AgentSource {
   }
 
   void check_launcher() {
+    constexpr int kNotFound = 127;  // as shells say it
     const auto& exit = process_->reap();
     if (!exit) return;
+    if (exit->code == kNotFound)
+      throw UnavailableError(fmt::format("--launcher={0}: there is no {0} in PATH", command_.name));
     throw CommError(fmt::format("{} ended with {} before its processes were here", command_.name,
                                 exit->signal != 0 ? fmt::format("signal {}", exit->signal)
                                                   : fmt::format("exit code {}", exit->code)));

@@ -3,12 +3,10 @@
 #include "bench/launchers/make_launcher.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -72,15 +70,6 @@ std::string interface_for_mpirun(const Options& options) {
   return is_address(options.interface) ? "" : options.interface;
 }
 
-bool is_in_path(const std::string& program) {
-  const char* const folders = ::getenv("PATH");
-  std::istringstream path(folders != nullptr ? folders : "");
-  for (std::string folder; std::getline(path, folder, ':');) {
-    if (::access((folder + "/" + program).c_str(), X_OK) == 0) return true;
-  }
-  return false;
-}
-
 std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 }  // namespace
@@ -134,10 +123,6 @@ std::unique_ptr<AgentSource> agents_of(const Options& options, int most, Launche
     return agents_behind_shell(
         std::move(choice.hosts), options.remote_shell.empty() ? kSecureShell : options.remote_shell,
         options.remote_program.empty() ? own_path() : options.remote_program, greeting, port);
-  }
-  if (!is_in_path(choice.launcher)) {
-    throw UnavailableError(
-        fmt::format("--launcher={}: there is no {} in PATH", choice.launcher, choice.launcher));
   }
   LauncherStart start{.most = most,
                       .address = address_for_agents(options, choice),

@@ -162,13 +162,6 @@ ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable)
   watch_ = open_process(pid_);
 }
 
-ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : executable_(std::move(other.executable_)),
-      pid_(std::exchange(other.pid_, -1)),
-      watch_(std::move(other.watch_)),
-      confirm_(std::move(other.confirm_)),
-      exit_(std::exchange(other.exit_, std::nullopt)) {}
-
 ChildProcess::~ChildProcess() {
   if (alive()) {
     signal(SIGKILL);

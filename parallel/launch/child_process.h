@@ -90,8 +90,6 @@ class ChildProcess final : public Child {
  public:
   // Starts the executable. Whether it could be executed is known only after confirm().
   explicit ChildProcess(const ChildSpec& spec);
-  ChildProcess(ChildProcess&& other) noexcept;
-  ChildProcess& operator=(ChildProcess&&) = delete;
   ~ChildProcess() override;
 
   // Waits until the program runs, for at most so many milliseconds: that of a process that was

@@ -42,7 +42,6 @@ Ends make_pipe() {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     throw_system_error<InternalError>("cannot make a pipe to a process", errno);
   }
-  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
@@ -55,6 +54,10 @@ Ends make_input() {
 }
 
 }  // namespace
+
+LineReader::LineReader(FileDescriptor file) : file_(std::move(file)) {
+  ::fcntl(file_.get(), F_SETFL, O_NONBLOCK);
+}
 
 void LineReader::read() {
   std::array<char, 65536> piece{};

@@ -30,9 +30,9 @@ std::string remote_command(const std::string& program, std::string_view word);
 class LineReader {
  public:
   LineReader() = default;
-  explicit LineReader(FileDescriptor file) : file_(std::move(file)) {}
+  explicit LineReader(FileDescriptor file);  // which does not block any more
 
-  // Reads what is there. The descriptor does not block.
+  // Reads what is there.
   void read();
   // The lines that have come since the last call, without their ends.
   std::vector<std::string> take();
@@ -55,7 +55,7 @@ class PipedProcess {
   };
   // Throws UnavailableError where the program cannot be executed.
   explicit PipedProcess(const Spec& spec);
-  // One that has connected. The socket does not block.
+  // One that has connected.
   explicit PipedProcess(FileDescriptor socket);
 
   // Writes to it. Returns false when it reads no more: it has ended, or takes nothing for

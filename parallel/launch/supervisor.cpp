@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <utility>
 
 #include "base/clock.h"
@@ -28,13 +27,6 @@ constexpr int kLookMs = 50;
 constexpr double kProgressEvery_s = 0.1;
 // kLetOthersSpeak_s is at least so many looks, in case we are not scheduled.
 constexpr int kSettleLooks = 6;
-
-// What `ps` shows: the file behind /proc/self/exe instead of that name.
-std::string shown_name(const std::string& executable) {
-  std::error_code no_link;
-  const std::filesystem::path target = std::filesystem::read_symlink(executable, no_link);
-  return no_link ? executable : target.string();
-}
 
 // Whether the signal may be a part of an interruption of the whole job.
 bool may_be_interruption(const RunFailure& failure) {
@@ -245,7 +237,7 @@ SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
   if (store) variables["MASTER_PORT"] = std::to_string(store->port());
   ChildSpec child;
   child.executable = spec.executable;
-  child.arguments = {shown_name(spec.executable)};
+  child.arguments = {"ddpbench"};
   child.arguments.insert(child.arguments.end(), spec.arguments.begin(), spec.arguments.end());
   child.inherited_fds = spec.inherited_fds;
   Children children;
