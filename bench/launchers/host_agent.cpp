@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -201,10 +200,8 @@ class HostAgent {
     say_word(AgentHello{version_text()});
     HostView host;
     if (!greeting.directory.empty() && ::chdir(greeting.directory.c_str()) != 0) {
-      host.note = fmt::format("{}: {}; its ranks work in their home directory", greeting.directory,
+      host.note = fmt::format("{}: {}; its ranks work in another directory", greeting.directory,
                               std::strerror(errno));
-      const char* const home = std::getenv("HOME");
-      if (home != nullptr && ::chdir(home) != 0) host.note += ", which is not there";
     }
     if (secret_.empty()) secret_ = greeting.secret;
     devices_ = find_devices(greeting.device);

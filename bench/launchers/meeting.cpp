@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -15,7 +14,6 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -173,20 +171,6 @@ void ensure_one_host(const launch::RankEnvironment& environment, const std::stri
   }
 }
 
-// What the store's thread has taken.
-struct AgentListener::Queue {
-  std::mutex mutex;
-  std::vector<FileDescriptor> sockets;
-  FileDescriptor bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-
-  void add(FileDescriptor socket) {
-    const std::lock_guard lock(mutex);
-    sockets.push_back(std::move(socket));
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(bell.get(), &one, sizeof one);
-  }
-};
-
 AgentListener::AgentListener(const launch::RankEnvironment& environment,
                              const std::string& interface, double limit_s)
     : options_(options_of(environment, limit_s)) {
@@ -208,11 +192,16 @@ AgentListener::AgentListener(const std::string& address) {
   serve();
 }
 
-AgentListener::~AgentListener() = default;
-
 void AgentListener::serve() {
-  queue_ = std::make_shared<Queue>();
-  options_.streams = [queue = queue_](FileDescriptor socket) { queue->add(std::move(socket)); };
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    throw_system_error<InternalError>("cannot make a pipe", errno);
+  come_ = FileDescriptor(ends[0]);
+  const auto to = std::make_shared<FileDescriptor>(ends[1]);
+  options_.streams = [to](FileDescriptor socket) {
+    const int number = socket.release();
+    [[maybe_unused]] const auto written = ::write(to->get(), &number, sizeof number);
+  };
   server_ = comm::make_tcp_store_server(options_);
 }
 
@@ -222,15 +211,14 @@ std::vector<FileDescriptor> AgentListener::take() {
       FileDescriptor one{::accept4(local_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}) {
     if (is_ours(one)) come.push_back(std::move(one));
   }
-  if (is_local()) return come;
-  const std::lock_guard lock(queue_->mutex);
-  std::uint64_t count = 0;
-  [[maybe_unused]] const auto read = ::read(queue_->bell.get(), &count, sizeof count);
-  return std::exchange(queue_->sockets, {});
+  for (int number = -1; ::read(come_.get(), &number, sizeof number) == sizeof number;) {
+    come.emplace_back(number);
+  }
+  return come;
 }
 
 void AgentListener::watch(std::vector<pollfd>& all) const {
-  all.push_back({is_local() ? local_.get() : queue_->bell.get(), POLLIN, 0});
+  all.push_back({is_local() ? local_.get() : come_.get(), POLLIN, 0});
 }
 
 std::string AgentListener::words() const {

@@ -39,7 +39,6 @@ class AgentListener {
                 double limit_s);
   // At an address of this host, for agents that are told words() and secret().
   explicit AgentListener(const std::string& address);
-  ~AgentListener();
   AgentListener(const AgentListener&) = delete;
   AgentListener& operator=(const AgentListener&) = delete;
 
@@ -52,16 +51,13 @@ class AgentListener {
   bool is_local() const { return server_ == nullptr; }
   std::string words() const;  // for meet_supervisor()
   const std::string& secret() const { return options_.secret; }
-  // The address of this host at which it listens.
-  const std::string& address() const { return options_.host; }
   int port() const { return server_ ? server_->port() : options_.port; }
 
  private:
-  struct Queue;
   void serve();
 
   comm::TcpStoreOptions options_;
-  std::shared_ptr<Queue> queue_;
+  FileDescriptor come_;  // a pipe, by which the store's thread tells the descriptors of sockets
   std::unique_ptr<comm::TcpStoreServer> server_;  // null: by local_
   FileDescriptor local_;
 };

@@ -141,10 +141,8 @@ int run_training_process(const nlohmann::json& description,
 int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs) {
   try {
     // The supervisor serves the store and ends who stalls. While it is stopped, nothing is late.
-    comm::DeadlineClock::pauses().hold_while([supervisor = ::getppid()] {
-      const auto state = launch::read_process_state(supervisor);
-      return state && state->is_stopped();
-    });
+    comm::DeadlineClock::pauses().hold_while(
+        [supervisor = ::getppid()] { return launch::is_process_stopped(supervisor); });
     const auto environment = launch::read_rank_environment(get_variable);
     if (!environment) throw ConfigError("a rank was started without RANK and WORLD_SIZE");
     const nlohmann::json job = read_job(get_variable(kJobFdVariable));

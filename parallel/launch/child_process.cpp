@@ -18,36 +18,20 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "base/error.h"
 
 namespace ddpbench::launch {
 
-std::optional<ProcessState> read_process_state(pid_t pid) {
+bool is_process_stopped(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
   std::getline(file, line);
   // "pid (name) state ...", where the name may hold anything, parentheses too.
   const std::size_t end = line.rfind(')');
-  if (end == std::string::npos) return std::nullopt;
-  std::istringstream fields(line.substr(end + 1));
-  ProcessState state;
-  std::string skipped;
-  // The state is field 3, field 22 the time of its start, field 52 its wait status. 12 and 13 count
-  // page faults, 14 to 17 ticks of the processor.
-  fields >> state.letter;
-  double values[22]{};
-  for (int field = 4; field <= 21; ++field) fields >> values[field];
-  state.major_page_faults = static_cast<std::uint64_t>(values[12] + values[13]);
-  state.busy_s = (values[14] + values[15] + values[16] + values[17]) /
-                 static_cast<double>(::sysconf(_SC_CLK_TCK));
-  if (!(fields >> state.start)) return std::nullopt;
-  for (int field = 23; field <= 51; ++field) fields >> skipped;
-  int status = 0;
-  if (state.letter == 'Z' && fields >> status) state.wait_status = status;
-  return state;
+  if (end == std::string::npos || end + 2 >= line.size()) return false;
+  return line[end + 2] == 'T' || line[end + 2] == 't';
 }
 
 namespace {
@@ -131,11 +115,6 @@ void set_oom_score(const std::string& score) {
 
 }  // namespace
 
-ChildExit exit_by(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return {.signal = WTERMSIG(wait_status)};
-  return {.code = WEXITSTATUS(wait_status)};
-}
-
 ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable) {
   const std::vector<char*> arguments = pointers_to(spec.arguments);
   const std::vector<char*> environment = pointers_to(spec.environment);
@@ -191,16 +170,15 @@ const std::optional<ChildExit>& ChildProcess::reap(bool block) {
   } while (reaped < 0 && errno == EINTR);
   ensure(reaped >= 0, "process {} cannot be waited for: {}", pid_, std::strerror(errno));
   if (reaped != pid_) return exit_;
-  return exit_ = exit_by(status);
+  exit_.emplace();
+  if (WIFSIGNALED(status)) exit_->signal = WTERMSIG(status);
+  if (WIFEXITED(status)) exit_->code = WEXITSTATUS(status);
+  return exit_;
 }
 
 void ChildProcess::signal(int number) const noexcept {
   // Until the child is reaped, its number belongs to no other process.
   if (alive()) ::kill(pid_, number);
-}
-
-ProcessState ChildProcess::state() const {
-  return (alive() ? read_process_state(pid_) : std::nullopt).value_or(ProcessState{});
 }
 
 }  // namespace ddpbench::launch

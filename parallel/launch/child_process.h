@@ -9,8 +9,6 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,20 +19,8 @@ namespace ddpbench::launch {
 
 struct RunFailure;  // rank_records.h
 
-// Of a process at one moment, from proc(5).
-struct ProcessState {
-  char letter = '?';               // T and t: held, Z: ended
-  std::uint64_t start = 0;         // clock ticks from boot to its start
-  std::optional<int> wait_status;  // as of waitpid(2); set while its parent has not reaped it
-  // The figures count the process and its children that it has reaped.
-  double busy_s = 0;
-  std::uint64_t major_page_faults = 0;
-
-  bool is_stopped() const { return letter == 'T' || letter == 't'; }  // by SIGSTOP or a debugger
-};
-
-// nullopt when there is no such process.
-std::optional<ProcessState> read_process_state(pid_t pid);
+// Whether there is such a process, and it is held, by SIGSTOP or a debugger.
+bool is_process_stopped(pid_t pid);
 
 struct ChildSpec {
   std::string executable;
@@ -53,9 +39,6 @@ struct ChildExit {
   int signal = 0;        // signal that killed it
   bool is_known = true;  // false: it is only known that it has ended; code and signal are 0
 };
-
-// By a wait status, as of waitpid(2).
-ChildExit exit_by(int wait_status);
 
 // A process of a run: a child of the supervisor's own, or one on another host that its agent there
 // has started.
@@ -105,8 +88,7 @@ class ChildProcess final : public Child {
   int watch_fd() const noexcept { return watch_.get(); }
   const std::optional<ChildExit>& reap(bool block = false) override;
   void signal(int number) const noexcept override;
-  bool is_stopped() const override { return state().is_stopped(); }
-  ProcessState state() const;
+  bool is_stopped() const override { return alive() && is_process_stopped(pid_); }
 
  private:
   std::string executable_;
