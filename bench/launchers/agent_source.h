@@ -65,8 +65,8 @@ struct LauncherCommand {
   std::string name;              // mpirun | srun
   std::vector<HostSlots> hosts;  // empty: where the launcher puts the ranks
   std::string arguments;         // of the user, quoted as in a shell
-  // The network interface that mpirun and MPI are to use, by a name that it has on all hosts.
-  // Empty: they choose.
+  // The network interface of mpirun's daemons, by a name that it has on all hosts. Empty: they
+  // choose.
   std::string interface = {};
 };
 

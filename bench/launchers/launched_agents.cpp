@@ -192,13 +192,14 @@ class AgentsBeside final : public AgentSource {
 };
 
 // mpirun of Open MPI waits for hosts that it cannot reach until TCP gives them up, and so do its
-// daemons there. What the user has set stays.
-std::map<std::string, std::string> patience_variables(double limit_s) {
+// daemons there. What the user has set stays, and so does what he gives it as arguments.
+std::map<std::string, std::string> mpirun_variables(const std::string& interface, double limit_s) {
   const int idle_s = static_cast<int>(std::ceil(limit_s > 0 ? limit_s : launch::kFirstWords_s));
   std::map<std::string, std::string> variables = {
       {"OMPI_MCA_oob_tcp_keepalive_time", std::to_string(idle_s)},
       {"OMPI_MCA_oob_tcp_keepalive_intvl", "1"},
       {"OMPI_MCA_oob_tcp_keepalive_probes", "3"}};
+  if (!interface.empty()) variables["OMPI_MCA_oob_tcp_if_include"] = interface;
   std::erase_if(variables, [](const auto& one) { return ::getenv(one.first.c_str()) != nullptr; });
   return variables;
 }
@@ -210,17 +211,6 @@ std::string host_words(const LauncherCommand& command) {
     words.push_back(command.name == kMpirun ? fmt::format("{}:{}", name, host.slots) : name);
   }
   return fmt::format("{}", fmt::join(words, ","));
-}
-
-// Open MPI refuses a parameter that is given twice.
-std::string interface_words(const LauncherCommand& command) {
-  std::string words;
-  if (command.interface.empty()) return words;
-  for (const std::string_view name : {"oob_tcp_if_include", "btl_tcp_if_include"}) {
-    if (command.arguments.find(name) != std::string::npos) continue;
-    words += fmt::format(" --mca {} {}", name, shell_quoted(command.interface));
-  }
-  return words;
 }
 
 class AgentsOfLauncher final : public AgentSource {
@@ -260,7 +250,8 @@ class AgentsOfLauncher final : public AgentSource {
     std::map<std::string, std::string> variables = {
         {kSupervisorVariable, listener_.words()}, {kSupervisorSecretVariable, listener_.secret()}};
     const std::vector<std::string> handed_on = {kSupervisorVariable, kSupervisorSecretVariable};
-    if (command_.name == kMpirun) variables.merge(patience_variables(start_.limit_s));
+    if (command_.name == kMpirun)
+      variables.merge(mpirun_variables(command_.interface, start_.limit_s));
     const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
     launch::ChildSpec spec;
     spec.executable = "/bin/sh";
@@ -316,7 +307,6 @@ std::string launcher_words(const LauncherCommand& command, int processes, int co
         command.hosts.empty() ? processes > cores : processes > count_slots(command.hosts);
     if (beyond) words += " --oversubscribe";
     for (const std::string& name : variables) words += " -x " + name;
-    words += interface_words(command);
   } else {
     words += " --kill-on-bad-exit=1";  // as mpirun does; else a rank that is stopped would stay
     if (!command.hosts.empty()) words += " --nodelist=" + host_words(command);

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -59,15 +58,6 @@ void refuse_shared_processes(const Options& options, const std::string& launcher
         "--devices-per-process={}{}: each process that a launcher starts has one device",
         cell.devices_per_process, launcher.empty() ? "" : " --launcher=" + launcher));
   }
-}
-
-// An address is that of one host, whose rank finds the interface. Who sets a variable of Open MPI
-// chooses the interfaces in its words.
-std::string interface_for_mpirun(const Options& options) {
-  for (const char* const name : {"OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"}) {
-    if (::getenv(name) != nullptr) return "";
-  }
-  return is_address(options.interface) ? "" : options.interface;
 }
 
 std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
@@ -134,8 +124,9 @@ std::unique_ptr<AgentSource> agents_of(const Options& options, int most, Launche
     start.most = choice.hosts.empty() ? device_count(find_devices(options.device), options.device)
                                       : count_slots(choice.hosts);
   }
+  // An address is that of one host.
   return agents_of_launcher({choice.launcher, std::move(choice.hosts), options.launcher_arguments,
-                             interface_for_mpirun(options)},
+                             is_address(options.interface) ? "" : options.interface},
                             std::move(start));
 }
 

@@ -86,14 +86,6 @@ TEST(LauncherWords, OfMpirunGoBeyondTheCoresOrSlotsOnlyWhereTheyMust) {
             "mpirun -n 3 --host a:2 --oversubscribe");
 }
 
-TEST(LauncherWords, OfMpirunNameTheInterfaceUnlessTheUserDoes) {
-  EXPECT_EQ(launcher_words({"mpirun", {}, "", "eth0"}, 2, 4, {"A"}),
-            "mpirun -n 2 -x A --mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0");
-  EXPECT_EQ(launcher_words({"mpirun", {}, "--mca btl_tcp_if_include ib0", "eth0"}, 2, 4, {}),
-            "mpirun -n 2 --mca oob_tcp_if_include eth0 --mca btl_tcp_if_include ib0");
-  EXPECT_EQ(launcher_words({"srun", {}, "", "eth0"}, 2, 4, {}), "srun -n 2 --kill-on-bad-exit=1");
-}
-
 TEST(LauncherWords, OfSrunLeaveTheEnvironmentToIt) {
   EXPECT_EQ(launcher_words({"srun", {{"a", 2}, {"b", 2}}, "--overlap"}, 4, 1, {"A"}),
             "srun -n 4 --kill-on-bad-exit=1 --nodelist=a,b --overlap");
