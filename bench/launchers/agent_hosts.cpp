@@ -289,7 +289,7 @@ data::DatasetInfo AgentHosts::share_inputs(const Options& options) {
 }
 
 bool AgentHosts::has_reference() {
-  for (HostLink& link : links_) link.look(steady_s());
+  for (HostLink& link : links_) link.look();
   return std::ranges::all_of(computers_, [this](std::size_t leader) {
     return have_reference_.contains(leader) && links_[leader].lost().empty();
   });
@@ -321,7 +321,7 @@ std::vector<report::MachineSnapshot> AgentHosts::snapshots() {
 // the rank that is lost. A launcher's engine needs all that the launcher has started, each once.
 void AgentHosts::prepare(const HostJob& job) {
   const std::size_t processes = job.devices.size();
-  for (HostLink& link : links_) link.look(steady_s());
+  for (HostLink& link : links_) link.look();
   const bool uses_engine = !job.is_reference && processes > 1 && is_engine_of_launcher(job.backend);
   if (uses_engine && source_->starts_anew() && (engine_used_ || started_ != processes)) {
     close({});

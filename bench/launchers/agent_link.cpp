@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "bench/host/build_info.h"
 #include "bench/host/terminal.h"
+#include "parallel/comm/store/deadline.h"
 #include "parallel/launch/guilty_rank.h"
 
 namespace ddpbench::bench {
@@ -27,16 +28,16 @@ HostLink::HostLink(std::string host, std::string words,
       words_(std::move(words)),
       process_(std::move(process)),
       lost_(),
-      heard_s_(steady_s()) {
+      heard_s_(comm::unpaused_s()) {
   send(greeting);
 }
 
-void HostLink::look(double now_s) {
+void HostLink::look() {
   if (!process_) return;
   const bool ended = process_->look();
   for (const std::string& line : process_->take_output()) {
-    heard_s_ = now_s;
-    hear(line, now_s);
+    heard_s_ = comm::unpaused_s();
+    hear(line);
     if (!process_) return;  // given up for what it said
   }
   for (const std::string& line : process_->take_errors()) {
@@ -48,11 +49,11 @@ void HostLink::look(double now_s) {
 }
 
 // Lines that are no messages are those of a login shell that greets.
-void HostLink::hear(const std::string& line, double now_s) {
+void HostLink::hear(const std::string& line) {
   std::optional<AgentWord> word = read_word(line);
   if (!word) return;
   if (const auto* const heartbeat = std::get_if<AgentHeartbeat>(&*word)) {
-    const double ahead_s = heartbeat->clock_s - now_s;
+    const double ahead_s = heartbeat->clock_s - steady_s();
     clock_ahead_s_ = std::max(clock_ahead_s_.value_or(ahead_s), ahead_s);
   }
   if (const auto* const hello = std::get_if<AgentHello>(&*word)) {
@@ -114,7 +115,7 @@ void listen(std::vector<HostLink>& links) {
   std::vector<pollfd> watched;
   for (const HostLink& link : links) link.watch(watched);
   ::poll(watched.data(), watched.size(), kLookAtAgentsMs);
-  for (HostLink& link : links) link.look(steady_s());
+  for (HostLink& link : links) link.look();
 }
 
 void throw_refusal(const HostLink& link, const AgentRefusal& refusal) {

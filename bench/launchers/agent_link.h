@@ -54,12 +54,11 @@ class HostLink {
     if (process_) process_->watch(all);
   }
   // Hears what has come. Prints what the host writes to stderr, once it is there.
-  void look(double now_s);
+  void look();
   // The next of what the agent and its ranks have said and done.
   std::optional<AgentWord> next();
-  // When the host was last heard. forgive() adds the time in which this process was stopped.
+  // When the host was last heard, by comm::unpaused_s().
   double heard_s() const { return heard_s_; }
-  void forgive(double seconds) { heard_s_ += seconds; }
   // How far its monotonic clock is ahead of ours, less what its quickest message took.
   double clock_ahead_s() const { return clock_ahead_s_.value_or(0); }
   // Lets the agent end by itself, until has_closed() or until this object is destroyed.
@@ -72,7 +71,7 @@ class HostLink {
   void give_up(const std::string& why);
 
  private:
-  void hear(const std::string& line, double now_s);
+  void hear(const std::string& line);
   void check_version(const std::string& version);
   void end();
 

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "bench/host/terminal.h"
 #include "bench/launchers/agent_link.h"
+#include "parallel/comm/store/deadline.h"
 #include "parallel/launch/grace_times.h"
 
 namespace ddpbench::bench {
@@ -33,9 +34,8 @@ class HostRun {
  public:
   HostRun(std::vector<HostLink>& links, std::vector<HostProcess> processes,
           launch::RankChannels& channels, double timeout_s)
-      : links_(links), channels_(channels), timeout_s_(timeout_s), clock_(steady_s()) {
+      : links_(links), channels_(channels), timeout_s_(timeout_s) {
     for (HostProcess& process : processes) states_.push_back({std::move(process)});
-    for (HostLink& link : links_) link.forgive(steady_s() - link.heard_s());
   }
 
   ProcessState& of(std::size_t place) { return states_.at(place); }
@@ -45,13 +45,12 @@ class HostRun {
  private:
   void hear(HostLink& link, const AgentWord& word);
   void lose(ProcessState& state, const std::string& why);
-  void miss_silent_hosts(double now_s);
+  void miss_silent_hosts();
 
   std::vector<HostLink>& links_;
   std::vector<ProcessState> states_;
   launch::RankChannels& channels_;
-  double timeout_s_;
-  launch::PauseLog clock_;
+  const double timeout_s_, begin_s_ = comm::unpaused_s();
 };
 
 class HostChild final : public launch::Child {
@@ -93,14 +92,11 @@ class HostChild final : public launch::Child {
 
 // Also of hosts that have no rank of this run, so that what they say does not pile up.
 void HostRun::look() {
-  const double now_s = steady_s();
-  const double pause_s = clock_.look(now_s);
   for (HostLink& link : links_) {
-    link.forgive(pause_s);
-    link.look(now_s);
+    link.look();
     while (const auto word = link.next()) hear(link, *word);
   }
-  miss_silent_hosts(now_s);
+  miss_silent_hosts();
   for (ProcessState& state : states_) {
     if (!state.link->lost().empty()) lose(state, state.link->lost());
   }
@@ -142,13 +138,14 @@ void HostRun::hear(HostLink& link, const AgentWord& word) {
   }
 }
 
-void HostRun::miss_silent_hosts(double now_s) {
+void HostRun::miss_silent_hosts() {
   if (timeout_s_ <= 0) return;
   constexpr double kHeartbeats_s = 3 * launch::kHeartbeatEvery_s;
   const double limit_s =
       std::max(timeout_s_, std::min(timeout_s_ + kHeartbeats_s, launch::kSilence_s));
   for (HostLink& link : links_) {
-    if (link.is_lost() || now_s - link.heard_s() < limit_s) continue;
+    const double silent_s = comm::unpaused_s() - std::max(begin_s_, link.heard_s());
+    if (link.is_lost() || silent_s < limit_s) continue;
     link.give_up(
         fmt::format("{}: nothing was heard of it for {:.3g} s (--timeout)", link.words(), limit_s));
   }

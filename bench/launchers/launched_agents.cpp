@@ -89,11 +89,11 @@ class Arrivals {
                            std::make_unique<launch::PipedProcess>(std::move(socket)), greeting_);
     }
     for (HostLink& link : links_) {
-      link.look(steady_s());
+      link.look();
       if (!link.host().empty() && !link.lost().empty()) throw CommError(link.lost());
     }
     for (HostLink& guest : guests_) {
-      guest.look(steady_s());
+      guest.look();
       if (guest.view() != nullptr) {
         seat(guest, count);
       } else if (!guest.lost().empty()) {

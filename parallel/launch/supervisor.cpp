@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/grace_times.h"
 #include "parallel/launch/guilty_rank.h"
@@ -49,7 +50,7 @@ class Supervision {
       return child->host() != children_.front()->host();
     });
     for (std::size_t rank = 0; rank < views_.size(); ++rank) {
-      views_[rank].last_progress_s = steady_s();
+      views_[rank].last_progress_s = now_s_;
       views_[rank].rank = process_of(rank).rank(static_cast<int>(rank));
       if (several_hosts) views_[rank].host = process_of(rank).host();
       if (ranks_per_process_ == 1) continue;
@@ -104,24 +105,22 @@ class Supervision {
   }
 
   void look() {
-    const double now_s = steady_s();
-    const double pause_s = clock_.look(now_s);
+    now_s_ = comm::unpaused_s();
     // What a rank of a process that has ended has written is complete: it is read after this look.
     std::vector<std::optional<ChildExit>> exits;
     for (const auto& child : children_) exits.push_back(child->reap());
     for (std::size_t i = 0; i < views_.size(); ++i) {
       RankView& view = views_[i];
-      view.last_progress_s += pause_s;
       const std::uint64_t heartbeat = view.status.heartbeat;
       view.status = channels_.status(static_cast<int>(i));
       if (view.status.error) view.status.error_s -= process_of(i).clock_ahead_s();
-      if (view.status.heartbeat != heartbeat) view.last_progress_s = now_s;
+      if (view.status.heartbeat != heartbeat) view.last_progress_s = now_s_;
     }
     for (std::size_t i = 0; i < views_.size(); ++i) {
       const bool was_alive = !views_[i].exit;
       see_exit(i, exits[i / ranks_per_process_]);
       views_[i].lost = process_of(i).lost();
-      if (was_alive && views_[i].exit) views_[i].last_progress_s = now_s;
+      if (was_alive && views_[i].exit) views_[i].last_progress_s = now_s_;
     }
   }
 
@@ -139,9 +138,9 @@ class Supervision {
   // The failure of the run, once it is clear.
   std::optional<RunFailure> judge() {
     if (!any_failed()) return judge_idleness();
-    if (looks_since_failure_++ == 0) failed_s_ = clock_.looked_s();
+    if (looks_since_failure_++ == 0) failed_s_ = now_s_;
     const bool settled =
-        clock_.looked_s() - failed_s_ >= kLetOthersSpeak_s && looks_since_failure_ > kSettleLooks;
+        now_s_ - failed_s_ >= kLetOthersSpeak_s && looks_since_failure_ > kSettleLooks;
     if (auto cause = find_cause(views_)) {
       if (may_be_interruption(*cause) && !settled) return std::nullopt;
       return cause;
@@ -155,9 +154,9 @@ class Supervision {
     if (options_.timeout_s <= 0 || !any_alive()) return std::nullopt;
     double latest_s = 0;
     for (const RankView& view : views_) latest_s = std::max(latest_s, view.last_progress_s);
-    if (clock_.looked_s() - latest_s < options_.timeout_s + kLetRanksSpeak_s) return std::nullopt;
+    if (now_s_ - latest_s < options_.timeout_s + kLetRanksSpeak_s) return std::nullopt;
     see_stopped();
-    return blame_for_stall(views_, clock_.looked_s() - latest_s);
+    return blame_for_stall(views_, now_s_ - latest_s);
   }
 
   // Reads /proc, so it is called only when it matters.
@@ -207,7 +206,8 @@ class Supervision {
   const std::size_t ranks_per_process_;
   Children children_;
   std::vector<RankView> views_;  // one a rank
-  PauseLog clock_{steady_s()};
+  // Of the last look. While this process is stopped, no rank can be blamed.
+  double now_s_ = comm::unpaused_s();
   double reported_s_ = 0;
   double failed_s_ = 0;  // when the first failure was seen
   int looks_since_failure_ = 0;

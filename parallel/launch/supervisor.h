@@ -19,25 +19,6 @@
 
 namespace ddpbench::launch {
 
-// Finds the times in which this process was stopped (Ctrl-Z, SIGSTOP, a debugger), in which no rank
-// can be blamed. No system call reports them, but who reads the clock often sees a gap.
-class PauseLog {
- public:
-  explicit PauseLog(double now_s) : looked_s_(now_s) {}
-
-  // To be called several times a second. Returns how long the process was stopped since the last.
-  double look(double now_s) {
-    const double since_s = now_s - looked_s_;
-    const bool suspended = since_s > kMoment_s;  // as DeadlineClock::kSuspended
-    looked_s_ = now_s;
-    return suspended ? since_s : 0;
-  }
-  double looked_s() const { return looked_s_; }  // the time of the last look
-
- private:
-  double looked_s_;
-};
-
 struct SuperviseOptions {
   double timeout_s = 300;      // without progress of any rank; <= 0: none
   double grace_s = kMoment_s;  // between SIGTERM and SIGKILL
