@@ -242,11 +242,6 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
   return expected;
 }
 
-void RunExecutor::add_trace(const TrainingJob& job, report::Trace run) {
-  add_run(trace_, job, std::move(run));
-  ++traced_runs_;
-}
-
 report::Run RunExecutor::run_job(TrainingJob& job) {
   job.verification_tolerance = tolerance_for(job, model_);
   job.dataset_fd = dataset_.fd();
@@ -279,7 +274,10 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   const std::vector<report::MachineSnapshot> after = snapshots();
   report::Run run = collect_run(job, channels, result);
   run.peak_flops_per_s_per_device = peak;
-  if (!options_.trace_path.empty()) add_trace(job, trace_of_run(job, channels));
+  if (!options_.trace_path.empty()) {
+    add_run(trace_, job, channels);
+    ++traced_runs_;
+  }
   report::fill_conditions(run, before, after);
   if (result.failure) {
     note_failure(job.title, *result.failure);

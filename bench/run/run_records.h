@@ -139,13 +139,9 @@ std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>
 // of it. Every run begins at time 0, so that runs lie below each other. No time is below 0: viewers
 // drop those.
 
-// The traced steps that the run's ranks finished, also of a run that ended early. Its processes are
-// numbered from 0 and named by their rank alone; its metadata is of this run.
-report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& channels);
-
-// Adds the trace of the run of `job`, under its title. That of other processes may have any
-// numbers.
-void add_run(report::Trace& trace, const TrainingJob& job, report::Trace run);
+// Adds the traced steps that the run's ranks finished, also of a run that ended early, under the
+// job's title, which names what the runs of a command differ in.
+void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels);
 
 // Makes the report's Run of what the ranks left in their channels (run_collector.cpp). Works for
 // failed and interrupted runs, too: reports what is there, with a reason for the rest.

@@ -34,7 +34,7 @@ int thread_of(Phase phase) {
 // process; its buckets and its input are shown with its first replica.
 class RankTrace {
  public:
-  // `replica`: its index in process `rank`. `records` outlive this.
+  // `replica`: its index in process `rank`. The references outlive this.
   RankTrace(report::Trace& trace, const TrainingJob& job, const RankRecords& records, int rank,
             std::uint32_t replica)
       : trace_(trace), job_(job), all_(records), rank_(rank), replica_(replica) {}
@@ -53,7 +53,7 @@ class RankTrace {
     origin_s_ = origin_s;
     process_.label = label;
     process_.id = static_cast<int>(trace_.processes.size());
-    process_.name = fmt::format("rank {}", rank_ + static_cast<int>(replica_));
+    process_.name = fmt::format("{}, rank {}", job_.title, rank_ + static_cast<int>(replica_));
     process_.threads = {{kSteps, "steps"}, {kCompute, "compute"}};
     if (replica_ == 0) process_.threads[kInput] = "input";
     append_steps();
@@ -205,8 +205,9 @@ std::string server_words(Phase phase) {
 
 // Shows what a server did in the first `traced` steps of its workers; nothing, where that is
 // nothing. What it began in the last one may end after it.
-void append_server(const std::vector<launch::TraceRecord>& records, int rank, std::size_t traced,
-                   double origin_s, const std::string& label, report::Trace& trace) {
+void append_server(const std::vector<launch::TraceRecord>& records, const std::string& name,
+                   std::size_t traced, double origin_s, const std::string& label,
+                   report::Trace& trace) {
   const int process = static_cast<int>(trace.processes.size());
   // The last start is that of the timed steps.
   std::uint32_t last = 0;
@@ -227,7 +228,7 @@ void append_server(const std::vector<launch::TraceRecord>& records, int rank, st
   if (rounds.empty()) return;
   trace.processes.push_back(
       {process,
-       fmt::format("rank {} (server)", rank),
+       name,
        {{kSteps, "steps"}, {kCompute, "compute"}, {kCommunication, "communication"}},
        label});
   for (const auto& [step, round] : rounds) {
@@ -248,23 +249,9 @@ std::string wall_time(double at_s) {
                      (then - second).count());
 }
 
-// Names the run's processes: the run's title, which names what the lists of one command vary. A
-// number follows where that is taken (`ddpbench tune` varies more).
-std::string title_in(const report::Trace& trace, const TrainingJob& job) {
-  const auto taken = [&trace](const std::string& title) {
-    return std::ranges::any_of(trace.processes, [&](const report::TraceProcess& process) {
-      return process.name.starts_with(title + ", rank ");
-    });
-  };
-  std::string title = job.title;
-  for (int number = 2; taken(title); ++number) title = fmt::format("{} ({})", job.title, number);
-  return title;
-}
-
 }  // namespace
 
-report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& channels) {
-  report::Trace trace;
+void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels) {
   const RunRecords all = read_run_records(job, channels);
   const std::size_t workers = all.steps.size();
   std::vector<RankTrace> ranks;
@@ -291,48 +278,25 @@ report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& c
   const std::string label = begin.empty() ? "" : "time 0: " + begin;
   for (RankTrace& rank : ranks) rank.append(*origin, label);
   for (std::size_t r = workers; origin && r < all.trace.size(); ++r) {
-    append_server(all.trace[r], static_cast<int>(r), traced, *origin, label, trace);
+    const std::string name = fmt::format("{}, rank {} (server)", job.title, r);
+    append_server(all.trace[r], name, traced, *origin, label, trace);
   }
-  const double bound_s = all.clocks.bound_s();
-  if (!begin.empty()) trace.metadata["time_0"] = begin;
-  if (bound_s > 0) {
-    trace.metadata["clocks"] =
-        std::isfinite(bound_s)
-            ? fmt::format("times of different hosts compare within {:.3g} us", bound_s * 1e6)
-            : "not measured on all hosts: each begins at 0";
-  }
-  if (dropped > 0) trace.metadata["dropped"] = fmt::format("{} phases and layers", dropped);
-  return trace;
-}
-
-void add_run(report::Trace& trace, const TrainingJob& job, report::Trace run) {
   trace.metadata["traced_steps"] =
       fmt::format("the first {} timed ones of every run", job.options.trace_steps);
   trace.metadata["time_0"] =
       "of every run: the begin of its first epoch, or of its first timed step";
-  const std::string title = title_in(trace, job);
-  for (const auto& [key, value] : run.metadata) trace.metadata[key + " of " + title] = value;
-  std::map<int, int> numbers;  // by those in the run
-  int next = trace.processes.empty() ? 0 : trace.processes.back().id + 1;
-  const auto renumber = [&](int& process) {
-    const auto [known, added] = numbers.try_emplace(process, next);
-    if (added) ++next;
-    process = known->second;
+  const auto note = [&](const char* what, std::string text) {
+    trace.metadata[fmt::format("{} of {}", what, job.title)] = std::move(text);
   };
-  for (report::TraceProcess& process : run.processes) {
-    renumber(process.id);
-    process.name = title + ", " + process.name;
+  const double bound_s = all.clocks.bound_s();
+  if (!begin.empty()) note("time_0", begin);
+  if (bound_s > 0) {
+    note("clocks",
+         std::isfinite(bound_s)
+             ? fmt::format("times of different hosts compare within {:.3g} us", bound_s * 1e6)
+             : "not measured on all hosts: each begins at 0");
   }
-  const auto move_to = [&](auto& all, auto& own) {
-    for (auto& one : own) {
-      renumber(one.process);
-      all.push_back(std::move(one));
-    }
-  };
-  std::ranges::move(run.processes, std::back_inserter(trace.processes));
-  move_to(trace.events, run.events);
-  move_to(trace.flows, run.flows);
-  move_to(trace.counters, run.counters);
+  if (dropped > 0) note("dropped", fmt::format("{} phases and layers", dropped));
 }
 
 }  // namespace ddpbench::bench

@@ -81,7 +81,6 @@ class RunExecutor {
 
  private:
   report::Run run_job(TrainingJob& job);
-  void add_trace(const TrainingJob& job, report::Trace run);
   void note_failure(const std::string& title, int exit_code, const std::string& message);
   void note_failure(const std::string& title, const launch::RunFailure& failure);
   // The descriptor of the reference, computed once for all runs that share it; -1 when the run

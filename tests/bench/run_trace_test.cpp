@@ -75,7 +75,7 @@ void write_step(launch::RankWriter& writer, std::uint32_t number, double begin) 
 
 json trace_of(const TrainingJob& job, const launch::RankChannels& channels) {
   report::Trace trace;
-  add_run(trace, job, trace_of_run(job, channels));
+  add_run(trace, job, channels);
   return json::parse(report::to_chrome_json(trace));
 }
 
@@ -235,8 +235,8 @@ TEST(RunTrace, NumbersTheProcessesOfFurtherRunsOnAndBeginsEachAtZero) {
     write_step(b, 0, 500);
   }
   report::Trace trace;
-  add_run(trace, job_of("ddp", 5), trace_of_run(job_of("ddp", 5), first));
-  add_run(trace, job_of("ps", 5), trace_of_run(job_of("ps", 5), second));
+  add_run(trace, job_of("ddp", 5), first);
+  add_run(trace, job_of("ps", 5), second);
   const json document = json::parse(report::to_chrome_json(trace));
   EXPECT_THAT(test::trace_problems(document), IsEmpty());
   EXPECT_THAT(test::process_names(document),
@@ -245,23 +245,6 @@ TEST(RunTrace, NumbersTheProcessesOfFurtherRunsOnAndBeginsEachAtZero) {
   EXPECT_EQ(event_named(document, 2, "step 0")["ts"], 0.0);
   EXPECT_EQ(test::count_events(document, 2, "bucket", "push shard 0"), 1);
   EXPECT_EQ(test::count_events(document, 2, "bucket", "pull shard 0"), 1);
-}
-
-// What comes from other processes may have any numbers.
-TEST(RunTrace, NumbersTheProcessesOfAForeignTraceAnew) {
-  report::Trace trace, foreign;
-  add_run(trace, job_of("ddp", 5), {.processes = {{.id = 0, .name = "rank 0"}}});
-  foreign.metadata = {{"clocks", "compare"}};
-  foreign.processes = {{.id = 2000000000, .name = "rank 1"}, {.id = -7, .name = "rank 0"}};
-  foreign.events = {{.name = "a", .process = -7}, {.name = "b", .process = 2000000000}};
-  add_run(trace, job_of("ps", 5), foreign);
-  ASSERT_EQ(trace.processes.size(), 3u);
-  EXPECT_EQ(trace.processes[1].id, 1);
-  EXPECT_EQ(trace.processes[1].name, "ps on 2 devices, rank 1");
-  EXPECT_EQ(trace.processes[2].id, 2);
-  EXPECT_EQ(trace.events[0].process, 2);
-  EXPECT_EQ(trace.events[1].process, 1);
-  EXPECT_EQ(trace.metadata.at("clocks of ps on 2 devices"), "compare");
 }
 
 TEST(RunTrace, LaysTheClocksOfHostsTogether) {
@@ -327,15 +310,14 @@ TEST(RunTrace, TellsRunsOfEqualStrategyAndDevicesApart) {
   write_step(writer, 0, 100);
   report::Trace trace;
   TrainingJob job = job_of("ddp", 5);
-  for (const char* title : {"ddp, batch 32", "ddp, batch 64", "ddp, batch 64"}) {
+  for (const char* title : {"ddp, batch 32", "ddp, batch 64"}) {
     job.title = title;
-    add_run(trace, job, trace_of_run(job, channels));
+    add_run(trace, job, channels);
   }
   const json document = json::parse(report::to_chrome_json(trace));
-  EXPECT_THAT(
-      test::process_names(document),
-      ElementsAre("ddp, batch 32, rank 0", "ddp, batch 64, rank 0", "ddp, batch 64 (2), rank 0"));
-  for (const char* title : {"ddp, batch 32", "ddp, batch 64", "ddp, batch 64 (2)"}) {
+  EXPECT_THAT(test::process_names(document),
+              ElementsAre("ddp, batch 32, rank 0", "ddp, batch 64, rank 0"));
+  for (const char* title : {"ddp, batch 32", "ddp, batch 64"}) {
     EXPECT_TRUE(document["otherData"].contains(std::string("dropped of ") + title)) << title;
   }
 }
