@@ -10,7 +10,6 @@
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::bench {
@@ -87,20 +87,6 @@ std::string address_towards(const std::string& host, double timeout_s) {
                     host, std::strerror(errno)));
   }
   return text_of(own);
-}
-
-bool HostClaim::take() {
-  if (socket_) return true;
-  FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket) throw_system_error<UnavailableError>("no socket to claim a name with", errno);
-  sockaddr_un address{};  // a name that begins with a zero is in no file system
-  address.sun_family = AF_UNIX;
-  const std::size_t bytes = std::min(name_.size(), sizeof address.sun_path - 1);
-  std::copy_n(name_.begin(), bytes, address.sun_path + 1);
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
-  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return false;
-  socket_ = std::move(socket);
-  return true;
 }
 
 // The namespace's default is a file of /proc. A route's own choice is one of its metrics, which

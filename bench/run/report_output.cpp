@@ -4,22 +4,17 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
-#include <array>
-#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/random.h"
+#include "base/text.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
@@ -148,39 +143,12 @@ ReportOutput::ReportOutput(const Options& options)
   if (is_stream_ && !options.dry_run) stream_ = take_standard_output();
 }
 
-std::string ReportOutput::absolute_path() const {
-  if (is_stream_ || path_.empty()) return path_;
-  std::error_code gone;  // the working directory may have been removed meanwhile
-  const std::filesystem::path path = std::filesystem::absolute(path_, gone);
-  return gone ? path_ : path.string();
-}
-
 void ReportOutput::reserve(report::Report report, const Options& options) {
   if (is_stream_) return;
-  if (!named_by_time_) claim_name();
   if (replace_ && std::filesystem::exists(path_)) return;
   report.status = report::Status::interrupted;
   complete_report(report, options);
   save(report);
-}
-
-// No lock on the file itself would do, since each save puts another in its place.
-void ReportOutput::claim_name() {
-  // A command that was just killed may have left a rank that has not yet ended with it.
-  constexpr int kTries = 20;
-  constexpr auto kPause = std::chrono::milliseconds(50);
-  const std::string path = std::filesystem::weakly_canonical(absolute_path()).string();
-  claim_.emplace(
-      fmt::format("ddpbench-writes-{}-{:016x}", ::geteuid(), hash_bytes(path.data(), path.size())));
-  for (int i = 0; !claim_->take(); ++i) {
-    if (!replace_) return;  // whether the file is there decides
-    if (i == kTries) {
-      throw ConfigError(fmt::format(
-          "{}: another ddpbench is writing this report; wait for it, or give another --json",
-          path_));
-    }
-    std::this_thread::sleep_for(kPause);
-  }
 }
 
 void ReportOutput::save(const report::Report& report) {

@@ -5,12 +5,10 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
-#include "bench/host/host_network.h"
 #include "bench/host/terminal.h"
 #include "bench/options/options.h"
 #include "reports/data/report.h"
@@ -30,8 +28,8 @@ class ReportOutput {
   explicit ReportOutput(const Options& options);
 
   // Writes `report`, which has no results yet, as an interrupted one, so that no other command
-  // takes its name while this object lives. A file that may be replaced stays until there is
-  // something better. Throws ConfigError where another command was faster, also with --force.
+  // takes its name. A file that may be replaced stays until there is something better. Throws
+  // ConfigError where another command was faster.
   void reserve(report::Report report, const Options& options);
   // Writes the whole report, atomically. The first call obeys --force; later ones replace what it
   // wrote.
@@ -42,15 +40,10 @@ class ReportOutput {
   void save_last(const report::Report& report);
   // Where the report is, for people.
   std::string place() const { return is_stream_ ? "standard output" : path_; }
-  // The same as a value of --json, from any directory; empty when there is no output yet.
-  std::string absolute_path() const;
   bool is_stream() const { return is_stream_; }
 
  private:
-  void claim_name();
-
   std::string path_;
-  std::optional<HostClaim> claim_;  // on path_, from reserve() on
   bool is_stream_ = false;
   bool warned_ = false;    // the user knows that the report cannot be saved
   FileDescriptor stream_;  // what standard output was; open with is_stream_, but for --dry-run
