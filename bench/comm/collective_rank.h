@@ -164,7 +164,7 @@ inline constexpr const char* kCommKind = "comm";
 
 // A RankJob (rank_main.h) whose description is a CommJob: measures all rows in one rank, or in all
 // as threads.
-int run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
-                   launch::RankChannels& channels, bool& left_behind);
+void run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
+                    launch::RankChannels& channels);
 
 }  // namespace ddpbench::bench

@@ -98,21 +98,19 @@ void CommMeasurement::take_times(std::size_t row) {
   }
 }
 
-int run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
-                   launch::RankChannels& channels, bool& left_behind) {
+void run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
+                    launch::RankChannels& channels) {
   const CommJob job = comm_job_from_json(description);
   const int count = job.threads ? job.ranks : 1;
   const RankPlace place = place_of_rank(environment, job.interface);
   prepare_rank(job.devices, environment.rank * count, place.network);
   const auto meet = rank_meeting(environment, count, wait_limit_s(job.timeout_s));
-  return run_ranks_of_process(
-      environment.rank * count, count, channels,
-      [&](int rank, launch::RankWriter& writer, bool&) {
+  run_ranks_of_process(
+      environment.rank * count, count, channels, [&](int rank, launch::RankWriter& writer) {
         WorldOptions world;
         world.address = place.address;
         CommMeasurement(job, job.devices, rank, *meet(), writer, std::move(world)).run();
-      },
-      left_behind);
+      });
 }
 
 }  // namespace ddpbench::bench

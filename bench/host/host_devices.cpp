@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/host/host_devices.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <mutex>
-#include <set>
 
 #include "base/error.h"
 #include "bench/host/build_info.h"
@@ -20,16 +17,6 @@ namespace {
 
 // Character devices that NVIDIA's driver makes: on Linux itself, and in WSL 2.
 constexpr const char* kDriverFiles[] = {"/dev/nvidiactl", "/dev/dxg"};
-
-// The modules of backends that this process has opened.
-struct OpenedModules {
-  std::mutex mutex;
-  std::set<const comm::CommModule*> modules;
-};
-OpenedModules& opened_modules() {
-  static OpenedModules opened;
-  return opened;
-}
 
 // The place of a module, beside the folder of this program, built or installed.
 std::filesystem::path module_path(std::string_view file) {
@@ -90,18 +77,8 @@ const comm::CommModule& backend_module(const CommBackend& backend) {
                     "installed, or is in the package ddpbench-{}",
                     title, path.string(), backend.package, backend.module));
   }
-  const comm::CommModule& module = open_module<comm::CommModuleEntry>(
-      path.string(), comm::kCommModuleEntryName, title, kModuleBuild);
-  OpenedModules& opened = opened_modules();
-  const std::lock_guard lock(opened.mutex);
-  opened.modules.insert(&module);
-  return module;
-}
-
-bool module_left_thread() {
-  OpenedModules& opened = opened_modules();
-  const std::lock_guard lock(opened.mutex);
-  return std::ranges::any_of(opened.modules, &comm::CommModule::has_left_thread);
+  return open_module<comm::CommModuleEntry>(path.string(), comm::kCommModuleEntryName, title,
+                                            kModuleBuild);
 }
 
 bool is_launched() {

@@ -36,8 +36,6 @@ const CudaModule& cuda_module();
 
 // The module of a backend that has one of its own (CommBackend::module). Throws as cuda_module().
 const comm::CommModule& backend_module(const CommBackend& backend);
-// Whether one of the modules that backend_module() has returned has left a thread behind.
-bool module_left_thread();
 // Whether a launcher (torchrun, mpirun, srun) started this process as a rank of a world.
 bool is_launched();
 // Why the backend is not available, which may open its module; empty where it is.

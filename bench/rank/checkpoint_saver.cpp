@@ -104,7 +104,7 @@ double CheckpointSaver::save() {
 // A call of the communicator may wait for --timeout at most, and the disk may take longer.
 void CheckpointSaver::end_writing() {
   if (!std::exchange(is_writing_, false)) return;
-  comm::Store* const store = trainer_.inputs().store;
+  const std::shared_ptr<comm::Store>& store = trainer_.inputs().store;
   const std::string key = fmt::format("written/{}", saved_steps_);
   const auto is_written = [&] {
     return !writing_.valid()

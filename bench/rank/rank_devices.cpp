@@ -51,10 +51,6 @@ void prepare_rank(const DevicePlan& plan, int rank, const RankNetwork& network) 
   }
 }
 
-bool leaves_thread_behind(const std::exception& error) {
-  return dynamic_cast<const comm::UnfinishedJoin*>(&error) != nullptr || module_left_thread();
-}
-
 std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
   const auto place = static_cast<std::size_t>(index);
   if (plan.is_on_gpu(index)) {

@@ -6,7 +6,6 @@
 // its devices and communicators one by one.
 #pragma once
 
-#include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -40,17 +39,15 @@ struct RankDevices {
 // Sets the backend's environment variables. Call it while the process has one thread and no device.
 // `rank`: its first.
 void prepare_rank(const DevicePlan& plan, int rank, const RankNetwork& network = {});
-// Whether making a communicator failed, with `error`, and left a thread behind: the process must
-// end by end_process().
-bool leaves_thread_behind(const std::exception& error);
-// Returns connect(), which makes communicators between the devices of `owner`. When that leaves a
-// thread behind, the devices stay behind too: destroying them could wait for the thread.
+// Returns connect(), which makes communicators between the devices of `owner`. When that throws,
+// the devices stay behind until the process ends: a thread that still joins the others may use
+// them, and destroying them could wait for it.
 template <typename Owner, typename Connect>
 auto connect_devices(Owner& owner, Connect&& connect) {
   try {
     return connect();
-  } catch (const std::exception& error) {
-    if (leaves_thread_behind(error)) static_cast<void>(new Owner(std::move(owner)));
+  } catch (...) {
+    static_cast<void>(new Owner(std::move(owner)));
     throw;
   }
 }

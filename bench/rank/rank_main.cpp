@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -38,24 +40,20 @@ nlohmann::json read_job(const char* descriptor) {
   return nlohmann::json::parse(text, text + ::strnlen(text, memory.view().bytes));
 }
 
-// How a rank that shares its process ended.
-struct ThreadEnd {
+// A rank of this process, and how it ended. What it left behind may still use the writer.
+struct OwnRank {
+  launch::RankWriter writer;
   int exit_code = 0;
   bool only_noticed = false;  // it failed because of another rank
-  bool left_behind = false;
 };
 
-ThreadEnd end_of(int rank, launch::RankChannels& channels, const RunRank& run) {
-  ThreadEnd end;
-  launch::RankWriter writer = channels.writer(rank);
+void run_rank(int rank, OwnRank& own, const RunRank& run) {
   try {
-    run(rank, writer, end.left_behind);
+    run(rank, own.writer);
   } catch (const std::exception& error) {
-    end.exit_code = report_error(writer, error);
-    end.only_noticed = dynamic_cast<const CommError*>(&error) != nullptr;
-    end.left_behind = end.left_behind || leaves_thread_behind(error);
+    own.exit_code = report_error(own.writer, error);
+    own.only_noticed = dynamic_cast<const CommError*>(&error) != nullptr;
   }
-  return end;
 }
 
 }  // namespace
@@ -84,28 +82,29 @@ ConnectRank rank_meeting(const launch::RankEnvironment& environment, int ranks, 
   };
 }
 
-int run_ranks_of_process(int first, int count, launch::RankChannels& channels, const RunRank& run,
-                         bool& left_behind) {
-  if (count == 1) {
-    launch::RankWriter writer = channels.writer(first);
-    run(first, writer, left_behind);
-    return 0;
-  }
-  std::vector<ThreadEnd> ends(static_cast<std::size_t>(count));
+void run_ranks_of_process(int first, int count, launch::RankChannels& channels,
+                          const RunRank& run) {
+  std::vector<OwnRank> ranks;
+  for (int i = 0; i < count; ++i) ranks.push_back({.writer = channels.writer(first + i)});
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    threads.emplace_back([&, i] { ends[i] = end_of(first + static_cast<int>(i), channels, run); });
+  for (int i = 1; i < count; ++i) {
+    OwnRank& own = ranks[static_cast<std::size_t>(i)];
+    threads.emplace_back([&own, &run, rank = first + i] { run_rank(rank, own, run); });
   }
+  run_rank(first, ranks[0], run);
   for (std::thread& thread : threads) thread.join();
-  left_behind = std::ranges::any_of(ends, &ThreadEnd::left_behind);
-  std::ranges::stable_sort(ends, {}, &ThreadEnd::only_noticed);
-  const auto cause = std::ranges::find_if(ends, &ThreadEnd::exit_code);
-  return cause == ends.end() ? 0 : cause->exit_code;
+  const auto blame = [](const OwnRank& own) {
+    return own.exit_code == 0 ? 0 : own.only_noticed ? 1 : 2;
+  };
+  const OwnRank& cause = *std::ranges::max_element(ranks, {}, blame);
+  if (cause.exit_code == 0) return;
+  std::fflush(nullptr);
+  std::_Exit(cause.exit_code);
 }
 
-int run_training_process(const nlohmann::json& description,
-                         const launch::RankEnvironment& environment, launch::RankChannels& channels,
-                         bool& left_behind) {
+void run_training_process(const nlohmann::json& description,
+                          const launch::RankEnvironment& environment,
+                          launch::RankChannels& channels) {
   const TrainingJob job = training_job_from_json(description);
   const int ranks = plan_strategy(strategy_config(job)).ranks_per_process;
   const SharedMemory dataset = SharedMemory::adopt(job.dataset_fd);
@@ -116,26 +115,27 @@ int run_training_process(const nlohmann::json& description,
   const auto connect = rank_meeting(environment, ranks, wait_limit_s(job.options.timeout_s));
   const RankPlace place = place_of_rank(environment, job.options.interface);
   prepare_rank(job, environment.rank * ranks, place.network);
-  const auto run = [&](int rank, launch::RankWriter& writer, bool& rank_left_behind) {
-    const std::shared_ptr<comm::Store> store = connect();
+  const auto run = [&](int rank, launch::RankWriter& writer) {
     RankInputs inputs;
     inputs.rank = rank;
-    inputs.store = store.get();
+    inputs.store = connect();
     inputs.decoded = dataset.view().as<const std::byte>();
     inputs.interpreter = interpreter ? &*interpreter : nullptr;
     inputs.host = environment.host;
     inputs.address = place.address;
-    // The first of each host but rank 0's measures its clock.
-    if (!inputs.host.empty() && environment.local_rank == 0 && rank != 0) {
-      inputs.read_clock = [store] { return bench::read_clock(*store); };
-    }
+    // The first of each host but rank 0's does so.
+    inputs.measures_clock = !inputs.host.empty() && environment.local_rank == 0 && rank != 0;
     if (reference && job.is_reference()) inputs.reference_out = &*reference;
     if (reference && !job.is_reference() && job.verify_steps() > 0) inputs.reference = &*reference;
-    run_session(
-        std::make_unique<RankSession>(job, inputs, writer),
-        [](RankSession& session) { session.run(); }, rank_left_behind);
+    auto session = std::make_unique<RankSession>(job, inputs, writer);
+    try {
+      session->run();
+    } catch (...) {
+      static_cast<void>(session.release());  // what it waits for may never come
+      throw;
+    }
   };
-  return run_ranks_of_process(environment.rank * ranks, ranks, channels, run, left_behind);
+  run_ranks_of_process(environment.rank * ranks, ranks, channels, run);
 }
 
 int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs) {
@@ -148,17 +148,12 @@ int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs) {
     const nlohmann::json job = read_job(get_variable(kJobFdVariable));
     launch::RankChannels channels = launch::RankChannels::adopt(job.at("channel_fd").get<int>());
     const int first_rank = environment->rank * job.at("ranks_per_process").get<int>();
-    launch::RankWriter writer = channels.writer(first_rank);
-    bool left_behind = false;
     try {
-      const RankJob& run = jobs.at(job.at("kind"));
-      const int exit_code = run(job.at("description"), *environment, channels, left_behind);
-      if (left_behind) end_process(exit_code);
-      return exit_code;
+      jobs.at(job.at("kind"))(job.at("description"), *environment, channels);
+      return 0;
     } catch (const std::exception& error) {
-      const int exit_code = report_error(writer, error);
-      if (left_behind || leaves_thread_behind(error)) end_process(exit_code);
-      return exit_code;
+      launch::RankWriter writer = channels.writer(first_rank);
+      return report_error(writer, error);
     }
   } catch (const std::exception& error) {
     say_error("ddpbench: {}\n", error.what());

@@ -22,11 +22,9 @@ namespace ddpbench::bench {
 inline constexpr const char* kJobFdVariable = "DDPBENCH_RUN_FD";
 
 // Runs this process's part of the job and leaves its results in the channels. `environment` counts
-// processes. An Error that it throws is reported as that of the process's first rank. Returns the
-// exit code where ranks have reported their errors themselves, else 0. Sets `left_behind` when
-// objects that wait for a hanging device were left behind: the process must end by end_process().
-using RankJob = std::function<int(const nlohmann::json& description, const launch::RankEnvironment&,
-                                  launch::RankChannels& channels, bool& left_behind)>;
+// processes. An Error that it throws is reported as that of the process's first rank.
+using RankJob = std::function<void(const nlohmann::json& description,
+                                   const launch::RankEnvironment&, launch::RankChannels& channels)>;
 using RankJobs = std::map<std::string, RankJob>;  // by the kind given to launch_job
 
 // Runs the entry of `jobs` that the supervisor asks for; returns the process's exit code.
@@ -46,18 +44,17 @@ struct RankPlace {
 // `interface`: --interface. Throws ConfigError and CommError for what this host lacks.
 RankPlace place_of_rank(const launch::RankEnvironment& environment, const std::string& interface);
 
-// Runs `count` ranks of this process, from `first` on: one as the calling thread, which throws its
-// error, more on a thread each, which tell theirs. Returns the exit code of one that caused the
-// failure, else 0.
-using RunRank = std::function<void(int rank, launch::RankWriter& writer, bool& left_behind)>;
-int run_ranks_of_process(int first, int count, launch::RankChannels& channels, const RunRank& run,
-                         bool& left_behind);
+// Runs `count` ranks of this process, from `first` on, each on a thread; the first is the calling
+// one. Where ranks fail, tells their errors, and when all have ended, ends the process at once with
+// the exit code of one that caused it: nothing that a failed rank leaves behind is waited for.
+using RunRank = std::function<void(int rank, launch::RankWriter& writer)>;
+void run_ranks_of_process(int first, int count, launch::RankChannels& channels, const RunRank& run);
 
 // The kind of a training run, whose description is a TrainingJob.
 inline constexpr const char* kTrainingKind = "training";
 // A RankJob.
-int run_training_process(const nlohmann::json& description,
-                         const launch::RankEnvironment& environment, launch::RankChannels& channels,
-                         bool& left_behind);
+void run_training_process(const nlohmann::json& description,
+                          const launch::RankEnvironment& environment,
+                          launch::RankChannels& channels);
 
 }  // namespace ddpbench::bench

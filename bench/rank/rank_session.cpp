@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <thread>
 
 #include "base/error.h"
@@ -110,9 +108,9 @@ void RankSession::run_role() {
 
 // A run that is over, or fails anyway, does not end for want of this.
 void RankSession::read_clock() {
-  if (!inputs_.read_clock) return;
+  if (!inputs_.measures_clock) return;
   try {
-    result_.clock.push_back(inputs_.read_clock());
+    result_.clock.push_back(bench::read_clock(*inputs_.store));
   } catch (const Error&) {
     // The report says that the clock was not measured.
   }
@@ -379,22 +377,6 @@ void RankSession::publish_result() {
   result_.load_s = trainer_.load_s();
   if (progress_) result_.progress = progress_->points();
   writer_.result(encoded(result_));
-}
-
-void run_session(std::unique_ptr<RankSession> session,
-                 const std::function<void(RankSession&)>& body, bool& left_behind) {
-  try {
-    body(*session);
-  } catch (...) {
-    left_behind = session->device_hangs();
-    if (left_behind) static_cast<void>(session.release());
-    throw;
-  }
-}
-
-void end_process(int exit_code) {
-  std::fflush(nullptr);
-  std::_Exit(exit_code);
 }
 
 }  // namespace ddpbench::bench

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <future>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -72,14 +71,6 @@ class RankSession {
   // in the channel.
   void run();
 
-  // The communicators between this rank and others.
-  std::vector<comm::Communicator*> peers() {
-    if (trainer_.world() == nullptr) return {};
-    return trainer_.devices().communicators();
-  }
-  // As RankTrainer::device_hangs.
-  bool device_hangs() { return trainer_.device_hangs(); }
-
  private:
   void run_role();
   void verify();
@@ -118,13 +109,5 @@ class RankSession {
   CheckpointSaver saver_;
   bool is_measured_ = false;  // the devices, for the last time
 };
-
-// Calls `body`, which runs the session. When that throws and the session's device hangs, the
-// session is not destroyed, `left_behind` is true, and the process must end by end_process().
-void run_session(std::unique_ptr<RankSession> session,
-                 const std::function<void(RankSession&)>& body, bool& left_behind);
-
-// Ends the process without waiting for objects that were left behind, as a normal end would.
-[[noreturn]] void end_process(int exit_code);
 
 }  // namespace ddpbench::bench

@@ -99,7 +99,7 @@ void RankTrainer::make_devices() {
   // of progress: a heartbeat only needs to grow.
   devices_ = make_rank_devices(
       job_, inputs_.rank, static_cast<int>(plan_strategy(config_).ranks.size()),
-      is_server() ? std::vector<int>{inputs_.rank} : plan_.replicas, inputs_.store,
+      is_server() ? std::vector<int>{inputs_.rank} : plan_.replicas, inputs_.store.get(),
       {.progress = [this] { writer_.collective(); },
        .watch = &calls_made_,
        .joining = [this] { writer_.state(launch::RankState::setup); },
@@ -121,12 +121,7 @@ void RankTrainer::make_recorder() {
     server_trace_.emplace(device, writer_, trace_steps, strategy_config(job_).server_rounds());
   }
   // What the reference computes is not timed.
-  InterpreterLock* interpreter = inputs_.interpreter;
-  if (job_.options.emulate_gil_us <= 0 || job_.is_reference()) {
-    interpreter = nullptr;
-  } else if (interpreter == nullptr) {
-    interpreter = &interpreter_.emplace(job_.options.emulate_gil_us * 1e-6);
-  }
+  InterpreterLock* const interpreter = job_.is_reference() ? nullptr : inputs_.interpreter;
   if (job_.is_on_gpu(is_server() ? inputs_.rank : plan_.replicas[0])) {
     marker_ = cuda_module().make_range_marker();
     if (!marker_->is_heard()) marker_.reset();
@@ -215,7 +210,7 @@ void RankTrainer::admit(std::size_t i, MemoryNeeds& needs) {
   comm::Communicator* const peers = threads ? devices_.local[i].get() : devices_.world.get();
   if (peers == nullptr) return check_claims({{memory_claim(job_, plan_, needs)}});
   const int index = threads ? static_cast<int>(i) : inputs_.rank;
-  check_claims(exchange_claims({.store = threads ? local_store_.get() : inputs_.store,
+  check_claims(exchange_claims({.store = threads ? local_store_.get() : inputs_.store.get(),
                                 .index = index,
                                 .devices = peers->size(),
                                 .timeout_s = wait_limit_s(job_.options.timeout_s),
@@ -437,23 +432,6 @@ void RankTrainer::abort(const std::string& reason) {
   for (comm::Communicator* one : devices_.communicators()) {
     if (one != devices_.world.get()) one->abort(reason);
   }
-}
-
-bool RankTrainer::device_hangs() {
-  constexpr double kMoment_s = 2;
-  if (wait_->gave_up()) return true;
-  if (is_server()) return false;
-  try {
-    const auto end = devices_.devices[0]->make_event();
-    strategy_->replicas()[0]->stream().record(*end);
-    DeviceWait moment({.limit_s = kMoment_s});
-    moment.until(*end, "");
-  } catch (const CommTimeout&) {
-    return true;
-  } catch (const Error&) {
-    // A device that fails does not hang.
-  }
-  return false;
 }
 
 }  // namespace ddpbench::bench

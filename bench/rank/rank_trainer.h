@@ -38,16 +38,14 @@ namespace ddpbench::bench {
 // What the rank gets from who started it.
 struct RankInputs {
   int rank = 0;
-  comm::Store* store = nullptr;               // null when the run is one rank
+  std::shared_ptr<comm::Store> store;         // null when the run is one rank
   std::span<const std::byte> decoded;         // the data set
   ReferenceWeights* reference = nullptr;      // to verify against; null: no verification
   ReferenceWeights* reference_out = nullptr;  // the reference process fills it
-  // With --emulate-gil: that of the process, if it has several ranks; null: the rank's own.
-  InterpreterLock* interpreter = nullptr;
-  std::string address;  // see WorldOptions; may be empty
-  std::string host;     // this host's name in the report; empty: its own
-  // Measures this host's clock, where this rank does so for its host; else empty.
-  std::function<ClockReading()> read_clock;
+  InterpreterLock* interpreter = nullptr;     // with --emulate-gil: that of the process
+  std::string address;                        // see WorldOptions; may be empty
+  std::string host;                           // this host's name in the report; empty: its own
+  bool measures_clock = false;                // of its host
 };
 
 struct TestTotals {
@@ -71,7 +69,7 @@ class RankTrainer {
   ~RankTrainer();
 
   // Takes `count` steps from step `first` of `epoch` on, over several epochs if need be, until
-  // `goes_on` (may be empty) returns false after one. Throws Interrupted between steps.
+  // `goes_on` (may be empty) returns false after one.
   void take_steps(std::int64_t count, bool timed, int epoch,
                   const std::function<bool()>& goes_on = {}, std::int64_t first = 0);
   // With --resume-training: sets all state to what was saved. After Strategy::reset; collective.
@@ -93,9 +91,6 @@ class RankTrainer {
   void publish_server_trace() {
     if (server_trace_) server_trace_->publish();
   }
-  // After a step threw: whether the device hangs. Destroying this object would wait for it for
-  // ever.
-  bool device_hangs();
 
   const TrainingJob& job() const { return job_; }
   const RankInputs& inputs() const { return inputs_; }
@@ -154,8 +149,7 @@ class RankTrainer {
   std::optional<double> load_s_;
   std::function<void()> probed_, slice_added_;
   std::shared_ptr<DeviceWait> wait_;
-  std::unique_ptr<RangeMarker> marker_;         // when a profiler listens
-  std::optional<InterpreterLock> interpreter_;  // with --emulate-gil, where none is given
+  std::unique_ptr<RangeMarker> marker_;  // when a profiler listens
   std::unique_ptr<StepRecorder> recorder_;
   std::optional<ServerTrace> server_trace_;  // of a server, with --trace
   std::unique_ptr<GpuSampler> sampler_;

@@ -70,17 +70,15 @@ class CommModule {
   // The library's name and version, "Open MPI 4.1.4".
   virtual std::string version() const = 0;
   // Collective over `size` processes that share `store`. Throws CommError when a peer does not come
-  // before the timeout, UnavailableError when this process cannot use the library.
+  // before the timeout, UnavailableError when this process cannot use the library. When it throws,
+  // a thread may stay in a call of the library: the process must end by std::_Exit, since what runs
+  // at its exit would take the library away under that thread.
   virtual std::unique_ptr<Communicator> make(Store& store, int rank, int size,
                                              const WorldOptions& options) const = 0;
   // Communicators for `size` threads of this process, [rank]; each is used by one thread. Throws
   // UnavailableError where the library connects processes only.
   virtual std::vector<std::unique_ptr<Communicator>> make_for_threads(
       int size, const WorldOptions& options) const = 0;
-  // Whether a call of the library was given up and still waits on a thread of its own. The process
-  // must then end at once (_exit): what runs at its exit would take the library away under that
-  // thread.
-  virtual bool has_left_thread() const { return false; }
   // The module's waits use the program's deadlines (DeadlineClock::share).
   virtual void share_pauses(DeadlineClock::Pauses& pauses) const = 0;
 };

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "kernels/runtime/device.h"
 #include "parallel/comm/comm_module.h"
 #include "parallel/comm/communicator.h"
@@ -18,16 +17,10 @@
 
 namespace ddpbench::comm {
 
-// NCCL did not connect its ranks in time. A thread of this process stays inside it, so the process
-// has to end without destroying static objects (std::_Exit).
-class UnfinishedJoin final : public CommTimeout {
- public:
-  using CommTimeout::CommTimeout;
-};
-
 // Collective over `size` processes that share `store`, one device each. The device outlives the
 // communicator. Throws CommError when a peer does not come within the timeout or join_patience_s,
-// whichever is more; when NCCL itself does not connect the ranks in that time, UnfinishedJoin.
+// whichever is more. When NCCL itself does not connect the ranks in that time, a thread of this
+// process stays inside it: the process has to end without destroying static objects (std::_Exit).
 // NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
                                         const WorldOptions& options);

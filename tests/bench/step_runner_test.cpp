@@ -184,7 +184,6 @@ TEST_F(HungSteps, EndAtTheDeadline) {
   EXPECT_EQ(message_of(5, {.rank = 3, .device = "queued:0", .limit_s = 0.01}),
             "timeout: rank 3, step 7: waited 0.01 s for the end of a step on queued:0, which did "
             "not finish; the device hangs, or --timeout is too short for this work");
-  EXPECT_TRUE(wait->gave_up());
 }
 
 }  // namespace

@@ -290,7 +290,7 @@ std::vector<ncclComm_t> join_before(const Joining& joining, const WorldOptions& 
   std::thread thread(std::move(task));
   if (!is_ready_in_time(made, patience_s(options), options.joining)) {
     thread.detach();
-    throw UnfinishedJoin(
+    throw CommTimeout(
         fmt::format("rank {} of {}: NCCL did not connect all ranks within {} s; NCCL_DEBUG=INFO "
                     "shows how far it got",
                     joining.first_rank, joining.size, patience_s(options)));

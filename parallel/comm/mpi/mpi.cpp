@@ -215,9 +215,6 @@ class MpiEngine final : public LibraryEngine {
 // How long a wait lasts before it looks at its deadline.
 constexpr auto kLook = std::chrono::milliseconds(20);
 
-// Whether MPI_Init_thread was begun and nobody has seen it end.
-std::atomic<bool> is_under_way = false;
-
 // MPI_Init_thread, which gives the level of threads: on a thread of its own, which may stay inside
 // it, because it waits for all ranks that mpirun has started. The first call begins it.
 const std::shared_future<int>& initialization() {
@@ -230,7 +227,6 @@ const std::shared_future<int>& initialization() {
       return level;
     });
     std::shared_future<int> future = call.get_future();
-    is_under_way = true;
     std::thread(std::move(call)).detach();
     return future;
   }();
@@ -246,7 +242,6 @@ int await_initialization(const WorldOptions& options) {
           "MPI_Init_thread");
     }
   }
-  is_under_way = false;
   return initialization().get();
 }
 
@@ -319,7 +314,6 @@ class MpiModule final : public CommModule {
                                                               const WorldOptions&) const override {
     throw UnavailableError("MPI connects processes, not threads of one; use --backend=shm");
   }
-  bool has_left_thread() const override { return is_under_way; }
   void share_pauses(DeadlineClock::Pauses& pauses) const override { DeadlineClock::share(pauses); }
 };
 
