@@ -94,20 +94,6 @@ PlanningDevice make_planning_device(const TrainingJob& job, int index) {
   return place;
 }
 
-// Devices that share `limit` bytes.
-Fullness together(std::string role, const std::vector<PlannedDevice>& devices, std::size_t limit) {
-  Fullness all{.share = 0, .role = std::move(role), .bytes = 0, .limit_bytes = limit};
-  for (const PlannedDevice& device : devices) {
-    const auto count = static_cast<std::size_t>(device.count);
-    all.bytes += count * device.bytes;
-    for (std::size_t c = 0; c < all.by_category.size(); ++c) {
-      all.by_category[c] += count * device.by_category[c];
-    }
-  }
-  all.share = static_cast<double>(all.bytes) / static_cast<double>(limit);
-  return all;
-}
-
 // What is free of the host's memory beside the data set.
 std::size_t beside(std::size_t data_set, std::size_t free) {
   return std::max<std::size_t>(1, free - std::min(free, data_set));
@@ -246,27 +232,24 @@ FitMemories find_memories(const RunOptions& options, const PlanningDevices& plan
 
 std::vector<Fullness> fullness_of(const std::vector<PlannedDevice>& planned,
                                   const FitMemories& memories) {
-  std::vector<PlannedDevice> on_host, sharing;
   std::vector<Fullness> all;
-  int shared_count = 0;
   for (const PlannedDevice& device : planned) {
-    if (device.on_host) {
-      on_host.push_back(device);
-    } else if (memories.are_shared) {
-      sharing.push_back(device);
-      shared_count += device.count;
-    } else {
-      PlannedDevice one = device;
-      one.count = 1;
-      all.push_back(together(device.role, {one}, memories.device_bytes));
+    const bool joins = device.on_host || memories.are_shared;
+    auto memory = std::ranges::find_if(
+        all, [&](const Fullness& other) { return joins && other.on_host == device.on_host; });
+    if (memory == all.end()) {
+      memory = all.insert(
+          memory, {.role = device.on_host ? "the servers on the host" : device.role,
+                   .on_host = device.on_host,
+                   .limit_bytes = device.on_host ? memories.host_bytes : memories.device_bytes});
     }
-  }
-  if (!sharing.empty()) {
-    const std::string role = shared_count == 1 ? sharing[0].role : "all devices together";
-    all.push_back(together(role, sharing, memories.device_bytes));
-  }
-  if (!on_host.empty()) {
-    all.push_back(together("the servers on the host", on_host, memories.host_bytes));
+    const std::size_t count = joins ? static_cast<std::size_t>(device.count) : 1;
+    const bool alone = memory->bytes == 0 && count == 1;
+    if (!alone && !device.on_host) memory->role = "all devices together";
+    memory->bytes += count * device.bytes;
+    for (std::size_t c = 0; c < memory->by_category.size(); ++c) {
+      memory->by_category[c] += count * device.by_category[c];
+    }
   }
   return all;
 }

@@ -94,12 +94,14 @@ struct FitMemories {
 FitMemories find_memories(const RunOptions& options, const PlanningDevices& planning,
                           std::size_t data_set);
 
-// How full the memory of a role is.
+// How full a memory is.
 struct Fullness {
-  double share = 0;  // of the memory
-  std::string role;
+  std::string role;      // of the devices that take theirs of it
+  bool on_host = false;  // as of these
   std::size_t bytes = 0, limit_bytes = 0;
   CategoryBytes by_category{};
+
+  double share() const { return static_cast<double>(bytes) / static_cast<double>(limit_bytes); }
 };
 // Of a run, or of its reference: each role once.
 std::vector<Fullness> fullness_of(const std::vector<PlannedDevice>& planned,

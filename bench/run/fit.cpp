@@ -24,11 +24,7 @@ namespace {
 std::int64_t batch_of(std::int64_t number) {
   return number <= kBatchStep ? number : (number - kBatchStep + 1) * kBatchStep;
 }
-std::int64_t number_of(std::int64_t batch) {
-  return batch <= kBatchStep ? batch : batch / kBatchStep + kBatchStep - 1;
-}
-
-constexpr const char* kReferenceRole = "the reference of the verification";
+constexpr std::int64_t kNumbers = kLargestFit / kBatchStep + kBatchStep - 1;
 
 // The largest batch of one run of the command.
 struct FitRow {
@@ -48,7 +44,7 @@ class RunFit {
 
   FitRow row() {
     const BatchRange range =
-        largest_batch([&](std::int64_t batch) { return fullest(at(batch)).share; });
+        largest_batch([&](std::int64_t batch) { return fullest(at(batch)).share(); });
     const Fullness& most = fullest(at(std::max(range.largest, range.smallest)));
     FitRow row{range.largest, ended_by(range), most, {}, {}};
     // Another device may be the fullest with few samples: growth is of one and the same.
@@ -71,7 +67,7 @@ class RunFit {
     std::vector<Fullness> all = plan_(job);
     if (needs_reference(job)) {
       all.push_back(fullest(plan_(reference_job(job))));
-      all.back().role = kReferenceRole;
+      all.back().role = "the reference of the verification";
     }
     return planned_[batch] = std::move(all);
   }
@@ -84,11 +80,9 @@ class RunFit {
   }
 
   std::string ended_by(const BatchRange& range) {
-    if (range.largest == kLargestFit) return "nothing";
+    if (range.beyond == 0) return "nothing";
     try {
-      return fullest(
-                 at(range.largest == 0 ? range.smallest : batch_of(number_of(range.largest) + 1)))
-          .role;
+      return fullest(at(range.beyond)).role;
     } catch (const ops::BatchTooLarge&) {
       return "a tensor of 2^31 elements or more";
     }
@@ -98,7 +92,7 @@ class RunFit {
   std::string others_note() {
     const BatchRange others = largest_batch([&](std::int64_t batch) {
       const Fullness* const other = of_role(batch, "another device");
-      return other == nullptr ? 0 : other->share;
+      return other == nullptr ? 0 : other->share();
     });
     return fmt::format(
         "{}: the primary device has the whole batch, all outputs and the optimizer, and limits the "
@@ -183,24 +177,6 @@ void settle(Options& options, const HostDevices& host) {
   options.until_ci.reset();
 }
 
-// Where some runs cannot hold the network: which can, in a sentence. Else empty.
-std::string holding_note(const std::string& network, const std::vector<TrainingJob>& jobs,
-                         const std::vector<FitRow>& rows) {
-  std::vector<std::string> hold;
-  bool blames_reference = false;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const RunCell& cell = jobs[i].cell;
-    std::string name = report::name_of(cell.strategy, cell.world_size, cell.servers);
-    const bool is_new = std::ranges::count(hold, name) == 0;
-    if (rows[i].batch > 0 && is_new) hold.push_back(std::move(name));
-    blames_reference |= rows[i].batch == 0 && rows[i].most.role == kReferenceRole;
-  }
-  if (std::ranges::all_of(rows, [](const FitRow& row) { return row.batch > 0; })) return "";
-  if (hold.empty()) hold.emplace_back("none of these");
-  return fmt::format("{} fits with {}{}.", network, fmt::join(hold, ", "),
-                     blames_reference ? "; --verify-steps=0 leaves the reference out" : "");
-}
-
 }  // namespace
 
 // The numbers of the batches are doubled until one does not fit, then the bracket is halved.
@@ -212,27 +188,26 @@ BatchRange largest_batch(const std::function<double(std::int64_t batch)>& share)
       return false;
     }
   };
-  const auto fits_or_too_small = [&](std::int64_t number) -> std::optional<bool> {
-    try {
-      return fits(number);
-    } catch (const ops::BatchTooSmall&) {
-      if (number == kBatchStep) throw;
-      return std::nullopt;
-    }
-  };
   std::int64_t low = 1;
-  std::optional<bool> least = fits_or_too_small(low);
-  while (!least) least = fits_or_too_small(++low);
-  BatchRange range{.smallest = batch_of(low)};
-  if (!*least) return range;
-  const std::int64_t beyond = number_of(kLargestFit) + 1;
-  std::int64_t high = std::min(2 * low, beyond);
-  for (; high < beyond && fits(high); high = std::min(2 * high, beyond)) low = high;
+  std::optional<bool> least_fits;
+  while (!least_fits) {
+    try {
+      least_fits = fits(low);
+    } catch (const ops::BatchTooSmall&) {
+      if (low++ == kBatchStep) throw;
+    }
+  }
+  BatchRange range{.smallest = batch_of(low), .beyond = batch_of(low)};
+  if (!*least_fits) return range;
+  std::int64_t high = 2 * low;
+  for (; high <= kNumbers && fits(high); high *= 2) low = high;
+  high = std::min(high, kNumbers + 1);
   while (high - low > 1) {
     const std::int64_t middle = (low + high) / 2;
     (fits(middle) ? low : high) = middle;
   }
   range.largest = batch_of(low);
+  range.beyond = high <= kNumbers ? batch_of(high) : 0;
   return range;
 }
 
@@ -263,14 +238,10 @@ int run_fit(Options options) {
   const auto plan = [&](const TrainingJob& job) {
     return fullness_of(plan_run_memory(job, model, dataset, devices), memories);
   };
-  std::vector<FitRow> rows;
   for (const TrainingJob& job : jobs) {
-    const FitRow& row = rows.emplace_back(RunFit(job, plan).row());
+    const FitRow row = RunFit(job, plan).row();
     records.rows.push_back(cells_of(job, row));
     if (!row.note.empty()) records.notes.push_back(row.note);
-  }
-  if (std::string note = holding_note(network.name, jobs, rows); !note.empty()) {
-    records.notes.push_back(std::move(note));
   }
   records.name = "fits";
   records.columns = fit_columns();

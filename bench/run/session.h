@@ -187,7 +187,8 @@ inline constexpr std::int64_t kLargestFit = std::int64_t{1} << 20;
 
 struct BatchRange {
   std::int64_t smallest = 1;  // that can be planned
-  std::int64_t largest = 0;   // that fits; 0: none does; kLargestFit: no limit was found
+  std::int64_t largest = 0;   // that fits; 0: none does
+  std::int64_t beyond = 0;    // the first that does not fit; 0: no limit was found
 };
 
 // Returns the largest considered batch whose share of the memory is at most 1, such that the next

@@ -160,15 +160,6 @@ TEST_F(FitCommand, NamesTheChoicesThatItsRowsDifferIn) {
             found.at("localsgd, outer momentum 0")["optimizer_bytes"]);
 }
 
-TEST_F(FitCommand, SaysWhichRunsHoldANetworkThatOthersCannot) {
-  const auto result = program.run({"fit", "--model=resnet18", "--dataset=synthetic", "--gpus=4",
-                                   "--strategy=ddp,zero3,pipeline", "--memory-per-device=200MiB",
-                                   "--optimizer=adam", "--verify-steps=0"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out,
-              HasSubstr("resnet18 fits with zero3 on 4 devices, pipeline on 4 devices."));
-}
-
 // With few samples the server of eight workers is the fullest, which no sample makes fuller.
 TEST_F(FitCommand, TakesASampleFromTheDeviceThatGrows) {
   const json row = fits({"--gpus=8", "--memory-per-device=8MiB", "--verify-steps=0"}).at("ps");

@@ -110,8 +110,8 @@ TEST(Fullness, IsOfEachDeviceThatHasMemoryOfItsOwn) {
       {planned("the primary device", 1, 90), planned("another device", 3, 40)}, memories);
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(fullest(all).role, "the primary device");
-  EXPECT_DOUBLE_EQ(all[0].share, 0.9);
-  EXPECT_DOUBLE_EQ(all[1].share, 0.4);
+  EXPECT_DOUBLE_EQ(all[0].share(), 0.9);
+  EXPECT_DOUBLE_EQ(all[1].share(), 0.4);
   EXPECT_EQ(all[1].bytes, 40U);
 }
 
@@ -135,7 +135,7 @@ TEST(Fullness, CountsServersOnTheHostAgainstItsMemory) {
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(fullest(all).role, "the device");
   EXPECT_EQ(all[1].role, "the servers on the host");
-  EXPECT_DOUBLE_EQ(all[1].share, 0.15);
+  EXPECT_DOUBLE_EQ(all[1].share(), 0.15);
   EXPECT_EQ(all[1].limit_bytes, 10000U);
   const FitMemories small{.device_bytes = 100, .host_bytes = 1500};
   EXPECT_EQ(fullest(fullness_of(run, small)).role, "the servers on the host");
