@@ -119,7 +119,6 @@ void RankSession::read_clock() {
 void RankSession::verify() {
   writer_.state(launch::RankState::verifying);
   const double begin = trainer_.now_s();
-  check_equal_start(trainer_);
   if (!trainer_.strategy().split().empty()) {
     inputs_.reference->restrict_to(trainer_.model(),
                                    trainer_.strategy().replicas()[0]->graph().model());

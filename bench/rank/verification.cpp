@@ -21,10 +21,10 @@ namespace {
 
 // Returns what rank 0 gives for `own` through the store; `own` where there is one rank. Where
 // layers are split, the rank of replica 0 that has the same.
-std::uint64_t hash_of_rank_0(RankTrainer& rank, const std::string& name, std::uint64_t own) {
+std::uint64_t hash_of_rank_0(RankTrainer& rank, std::uint64_t own) {
   const RankInputs& inputs = rank.inputs();
   if (inputs.store == nullptr || rank.world() == nullptr) return own;
-  const std::string key = fmt::format("{}/{}", name, rank.plan().stage);
+  const std::string key = fmt::format("verification/weights_hash/{}", rank.plan().stage);
   if (rank.plan().shards[0] == 0) inputs.store->set(key, std::to_string(own));
   return std::stoull(inputs.store->get(key, wait_limit_s(rank.job().options.timeout_s)));
 }
@@ -279,19 +279,6 @@ std::vector<VerificationResult> measure_divergence(RankTrainer& rank,
 
 }  // namespace
 
-void check_equal_start(RankTrainer& rank) {
-  Replica& replica = *rank.strategy().replicas()[0];
-  if (replica.graph().plan().has_units()) return;  // each weight is on one rank
-  const std::uint64_t own = hash_of(replica);
-  const std::uint64_t first = hash_of_rank_0(rank, "verification/start_hash", own);
-  if (own == first) return;
-  throw VerificationError(fmt::format(
-      "the weights of rank {} have the hash {:016x} before the first step, those of rank 0 "
-      "{:016x}: ranks that do not start from the same weights train different networks, however "
-      "equal their gradients are",
-      rank.inputs().rank, own, first));
-}
-
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   Replica& replica = *rank.strategy().replicas()[0];
   const nn::Graph& graph = replica.graph();
@@ -399,8 +386,7 @@ void check_verification(RankTrainer& rank, const std::vector<VerificationResult>
         result.worst_step, job.verify_steps(), result.worst_tensor, result.max_relative_error,
         result.tolerance, job.cell.strategy, job.cell.world_size));
   }
-  const std::uint64_t expected =
-      hash_of_rank_0(rank, "verification/weights_hash", results[0].weights_hash);
+  const std::uint64_t expected = hash_of_rank_0(rank, results[0].weights_hash);
   if (std::ranges::count(results, expected, &VerificationResult::weights_hash) ==
       std::ssize(results)) {
     return;

@@ -22,10 +22,6 @@ namespace ddpbench::bench {
 // training diverges. REQUIRES: the job is a reference job.
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference);
 
-// Compares a hash of the weights over the ranks of the run, which must all start from the same.
-// Throws VerificationError on those that differ from rank 0. Collective over the run's workers.
-void check_equal_start(RankTrainer& rank);
-
 // Takes the steps that the reference took; returns one result per local replica. Replicas of an
 // approximate strategy take them from their own weights, and only their divergence is told. Throws
 // VerificationError when the starting weights differ. Collective.

@@ -210,11 +210,11 @@ TEST_F(ProgramRuns, LastAsLongAsOverTheLinkThatTheyEmulateAndSayIt) {
   EXPECT_THAT(refused.err, HasSubstr("gloo between cpu devices emulates no link"));
 }
 
-TEST_F(ProgramRuns, ThatStartFromUnequalWeightsAreNoticedByTheirHash) {
+TEST_F(ProgramRuns, ThatStartFromUnequalWeightsAreNoticed) {
   const auto noticed = program.run(small_run("ddp", {"--inject=seed:rank=1"}));
   EXPECT_EQ(noticed.exit_code, 5);
-  EXPECT_THAT(noticed.err, AllOf(HasSubstr("the weights of rank 1 have the hash"),
-                                 HasSubstr("before the first step")));
+  EXPECT_THAT(noticed.err, AllOf(HasSubstr("the starting weights of"),
+                                 HasSubstr("differ from the reference's")));
   const json failed = program.report()["runs"][0];
   EXPECT_EQ(failed["error"]["kind"], "verification");
   EXPECT_EQ(failed["error"]["rank"], 1);
