@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <system_error>
-#include <thread>
+#include <functional>
+#include <future>
+#include <ranges>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -73,36 +73,22 @@ Rates measure_here(const Work& work) {
   return rates;
 }
 
-// Of all cores together, at the same time; the best window counts, because it is to be a bound.
+// Of all cores together, which begin within less than the windows that do not count; the best
+// window counts, because it is to be a bound.
 Figure measure(const std::vector<int>& cores, const Work& work) {
-  std::vector<Rates> rates(cores.size());
-  std::atomic<bool> begun = false, bound = true;
-  std::vector<std::thread> threads;
-  std::string failure;
-  try {
-    for (std::size_t i = 0; i < cores.size(); ++i) {
-      threads.emplace_back([&, i] {
-        if (!bind_to(cores[i])) bound = false;
-        begun.wait(false);
-        if (bound) rates[i] = measure_here(work);
-      });
-    }
-  } catch (const std::system_error& error) {
-    failure = error.what();
-    bound = false;
+  std::vector<std::future<std::optional<Rates>>> of_cores;
+  for (const int core : cores) {
+    of_cores.push_back(std::async(std::launch::async, [core, &work] {
+      return bind_to(core) ? std::optional(measure_here(work)) : std::nullopt;
+    }));
   }
-  begun = true;
-  begun.notify_all();
-  for (std::thread& thread : threads) thread.join();
-  if (!failure.empty()) return Figure::missing("threads could not be started: " + failure);
-  if (!bound) return Figure::missing("a thread could not be bound to a device's core");
-  double best = 0;
-  for (std::size_t window = kFirstCounted; window < kPeakWindows; ++window) {
-    double sum = 0;
-    for (const Rates& of_core : rates) sum += of_core[window];
-    best = std::max(best, sum);
+  Rates sums{};
+  for (auto& measured : of_cores) {
+    const std::optional<Rates> rates = measured.get();
+    if (!rates) return Figure::missing("a thread could not be bound to a device's core");
+    std::ranges::transform(sums, *rates, sums.begin(), std::plus());
   }
-  return Figure::of(best);
+  return Figure::of(*std::ranges::max_element(sums | std::views::drop(kFirstCounted)));
 }
 
 }  // namespace
