@@ -133,33 +133,6 @@ class CollectiveRank {
 BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set, bool all_cores,
                                   DataType type);
 
-// One rank's measurement of all rows of a world (comm_rank.cpp).
-class CommMeasurement {
- public:
-  // Collective. The calling thread leads the rank's device, which is among `devices`. `world`: of
-  // the communicator, but what the job says. Keeps references to `job` and `writer`.
-  CommMeasurement(const CommJob& job, const DevicePlan& devices, int rank, comm::Store& store,
-                  launch::RankWriter& writer, WorldOptions world = {});
-
-  comm::Communicator& world() { return rank_.world(); }
-  // Collective. Leaves times and results in the rank's channel. When it throws, the others' waits
-  // have been ended.
-  void run();
-
- private:
-  void measure_memory();
-  void measure(std::size_t row);
-  void take_times(std::size_t row);
-
-  const CommJob& job_;
-  launch::RankWriter& writer_;
-  CollectiveRank rank_;
-  CommRankResult result_;
-  std::uint64_t steps_ = 0;
-  int taken_ = 0;          // iterations of this row whose times are known, with the warm-up's
-  std::int64_t late_ = 0;  // timed iterations of this row that were late
-};
-
 inline constexpr const char* kCommKind = "comm";
 
 // A RankJob (rank_main.h) whose description is a CommJob: measures all rows in one rank, or in all

@@ -337,16 +337,6 @@ std::string title_of(const CommJob& job) {
                      job.devices.oversubscribed ? ", oversubscribed" : "");
 }
 
-std::string rounding_note(const Options& options, const CommJob& job) {
-  const std::vector<std::uint64_t> sizes = parse_sizes(options.sizes);
-  const bool rounded = std::ranges::any_of(job.rows, [&](const CommRow& row) {
-    return row.count > 0 && std::ranges::count(sizes, job.bytes(row)) == 0;
-  });
-  if (!rounded) return "";
-  return fmt::format("sizes are rounded down to whole elements ({}), the same number for each rank",
-                     to_string(job.type));
-}
-
 launch::ChannelLayout channel_layout(const CommJob& job) {
   launch::ChannelLayout layout;
   layout.ranks = job.ranks;

@@ -88,9 +88,7 @@ std::vector<CommJob> make_comm_jobs(const Options& options, const HostDevices& h
                                     const RunHosts* hosts = nullptr);
 HostJob host_job(const CommJob& job);
 
-// What to say of a world before it is measured: that its sizes are rounded down (else empty), and
-// "2 ranks (processes), gloo on cpu, ...".
-std::string rounding_note(const Options& options, const CommJob& job);
+// What to say of a world before it is measured: "2 ranks (processes), gloo on cpu, ...".
 std::string title_of(const CommJob& job);
 
 launch::ChannelLayout channel_layout(const CommJob& job);

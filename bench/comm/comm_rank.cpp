@@ -14,34 +14,53 @@
 namespace ddpbench::bench {
 namespace {
 
-CollectiveRank connect(const CommJob& job, const DevicePlan& devices, int rank, comm::Store& store,
-                       launch::RankWriter& writer, WorldOptions options) {
+CollectiveRank connect(const CommJob& job, int rank, comm::Store& store, launch::RankWriter& writer,
+                       const std::string& address) {
   writer.state(launch::RankState::setup);
-  auto device = make_device(devices, rank);
+  auto device = make_device(job.devices, rank);
   // A rank that computes nothing shares the cores better with Gloo's thread when nothing is bound.
-  if (!comm_backend(devices.backend).has_threads) device->bind_calling_thread();
+  if (!comm_backend(job.devices.backend).has_threads) device->bind_calling_thread();
+  WorldOptions options;
+  options.address = address;
   options.timeout_s = wait_limit_s(job.timeout_s);
-  options.thread_cores = devices.cores.at(static_cast<std::size_t>(rank));
+  options.thread_cores = job.devices.cores.at(static_cast<std::size_t>(rank));
   options.progress = [&writer] { writer.collective(); };
   options.joining = [&writer] { writer.state(launch::RankState::setup); };
   options.all_reduce = comm::all_reduce_algorithm(job.asked_all_reduce);
   options.link = comm::parse_link(job.emulated_link);
   options.blocks = job.threads;
   auto world = connect_devices(
-      device, [&] { return make_world(devices, store, rank, job.ranks, *device, options); });
+      device, [&] { return make_world(job.devices, store, rank, job.ranks, *device, options); });
   return {std::move(world), std::move(device), job.largest_bytes(), job.sharers(rank)};
 }
 
-}  // namespace
+// One rank's measurement of all rows of a world.
+class CommMeasurement {
+ public:
+  // Collective. The calling thread leads the rank's device. `job` and `writer` outlive this.
+  CommMeasurement(const CommJob& job, int rank, comm::Store& store, launch::RankWriter& writer,
+                  const std::string& address)
+      : job_(job), writer_(writer), rank_(connect(job, rank, store, writer, address)) {
+    result_.host = host_name();
+    result_.model = rank_.device().model();
+  }
+  // Collective. Leaves times and results in the rank's channel. When it throws, the others' waits
+  // have been ended.
+  void run();
 
-CommMeasurement::CommMeasurement(const CommJob& job, const DevicePlan& devices, int rank,
-                                 comm::Store& store, launch::RankWriter& writer, WorldOptions world)
-    : job_(job),
-      writer_(writer),
-      rank_(connect(job, devices, rank, store, writer, std::move(world))) {
-  result_.host = host_name();
-  result_.model = rank_.device().model();
-}
+ private:
+  void measure_memory();
+  void measure(std::size_t row);
+  void take_times(std::size_t row);
+
+  const CommJob& job_;
+  launch::RankWriter& writer_;
+  CollectiveRank rank_;
+  CommRankResult result_;
+  std::uint64_t steps_ = 0;
+  int taken_ = 0;          // iterations of this row whose times are known, with the warm-up's
+  std::int64_t late_ = 0;  // timed iterations of this row that were late
+};
 
 void CommMeasurement::run() {
   try {
@@ -98,6 +117,8 @@ void CommMeasurement::take_times(std::size_t row) {
   }
 }
 
+}  // namespace
+
 void run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
                     launch::RankChannels& channels) {
   const CommJob job = comm_job_from_json(description);
@@ -105,12 +126,10 @@ void run_comm_ranks(const nlohmann::json& description, const launch::RankEnviron
   const RankPlace place = place_of_rank(environment, job.interface);
   prepare_rank(job.devices, environment.rank * count, place.network);
   const auto meet = rank_meeting(environment, count, wait_limit_s(job.timeout_s));
-  run_ranks_of_process(
-      environment.rank * count, count, channels, [&](int rank, launch::RankWriter& writer) {
-        WorldOptions world;
-        world.address = place.address;
-        CommMeasurement(job, job.devices, rank, *meet(), writer, std::move(world)).run();
-      });
+  run_ranks_of_process(environment.rank * count, count, channels,
+                       [&](int rank, launch::RankWriter& writer) {
+                         CommMeasurement(job, rank, *meet(), writer, place.address).run();
+                       });
 }
 
 }  // namespace ddpbench::bench

@@ -190,21 +190,14 @@ launch::SuperviseResult launch_world(const CommJob& job, launch::RankChannels& c
                                      RunHosts* hosts) {
   const bool redraws = Progress::style_for_stdout(quiet) == Progress::Style::redraw;
   StatusLine line;
-  launch::SuperviseOptions supervise;
-  supervise.timeout_s = job.timeout_s;
-  supervise.interrupted = interrupt_requested;
-  supervise.progress = [&](const launch::RankChannels& all) {
-    if (redraws) show_row(job, all.status(0), line);
-  };
-  launch::SuperviseResult result;
-  if (hosts != nullptr) {
-    const HostJob all = host_job(job);
-    hosts->prepare(all);
-    result = hosts->run(all, channels, supervise);
-  } else {
-    result = launch_job(kCommKind, to_json(job), job.threads ? job.ranks : 1, 1, {}, channels,
-                        supervise);
-  }
+  const HostJob processes = host_job(job);
+  if (hosts != nullptr) hosts->prepare(processes);
+  launch::SuperviseResult result = launch_job(
+      processes, job.threads ? job.ranks : 1, {}, channels,
+      [&](const launch::RankChannels& all) {
+        if (redraws) show_row(job, all.status(0), line);
+      },
+      hosts);
   if (redraws) line.clear();
   return result;
 }
@@ -285,9 +278,6 @@ int run_comm(Options options, std::vector<std::string> arguments, RunHosts* host
   if (hosts != nullptr) hosts->describe(report.environment);
   if (options.device == "cuda") add_gpus(report.environment, host);
   if (!device_note.empty()) say("{}\n", device_note);
-  for (const CommJob& world : worlds) {
-    if (const std::string note = rounding_note(options, world); !note.empty()) say("{}\n", note);
-  }
   catch_interrupts();
   file.reserve(report, options);
   int exit_code = 0;

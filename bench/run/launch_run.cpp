@@ -49,6 +49,14 @@ void check_process_memory(int processes) {
       processes, needed, available));
 }
 
+// Where SIGKILL ended a rank, and the kernel has ended a process for lack of memory since `before`,
+// the failure's message says so.
+void note_memory_kill(const MemoryKills& before, launch::SuperviseResult& result) {
+  if (!result.failure || result.failure->signal != SIGKILL) return;
+  const std::string words = memory_kill_words(before, read_memory_kills());
+  if (!words.empty()) result.failure->error.message += "; " + words;
+}
+
 }  // namespace
 
 void StepRate::see(double now_s, const launch::RankStatus& status) {
@@ -195,39 +203,6 @@ launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec
   return layout;
 }
 
-launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json description,
-                                   int ranks_per_process, int threads_per_device,
-                                   const std::vector<int>& inherited_fds,
-                                   launch::RankChannels& channels,
-                                   const launch::SuperviseOptions& supervise) {
-  launch::LaunchSpec launch;
-  launch.ranks = channels.layout().ranks;
-  launch.ranks_per_process = ranks_per_process;
-  check_process_memory(launch.processes());
-  const nlohmann::json job = {{"kind", kind},
-                              {"channel_fd", channels.fd()},
-                              {"ranks_per_process", ranks_per_process},
-                              {"description", std::move(description)}};
-  const std::string words = job.dump();
-  const SharedMemory text = SharedMemory::create("ddpbench-run", words.size() + 1);
-  std::memcpy(text.view().data, words.data(), words.size());
-  launch.threads_per_device = threads_per_device;
-  launch.environment[kJobFdVariable] = std::to_string(text.fd());
-  launch.inherited_fds = {text.fd(), channels.fd()};
-  launch.inherited_fds.insert(launch.inherited_fds.end(), inherited_fds.begin(),
-                              inherited_fds.end());
-  const MemoryKills before = read_memory_kills();
-  launch::SuperviseResult result = launch::run_ranks(launch, channels, supervise);
-  note_memory_kill(before, result);
-  return result;
-}
-
-void note_memory_kill(const MemoryKills& before, launch::SuperviseResult& result) {
-  if (!result.failure || result.failure->signal != SIGKILL) return;
-  const std::string words = memory_kill_words(before, read_memory_kills());
-  if (!words.empty()) result.failure->error.message += "; " + words;
-}
-
 HostJob host_job(const TrainingJob& job, const HostReference& reference) {
   HostJob all{.kind = kTrainingKind,
               .description = to_json(job),
@@ -247,24 +222,45 @@ HostJob host_job(const TrainingJob& job, const HostReference& reference) {
   return all;
 }
 
-launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,
-                                   Progress& progress, std::function<bool()> interrupted,
-                                   RunHosts* hosts, const HostReference& reference) {
+launch::SuperviseResult launch_job(const HostJob& job, int ranks_per_process,
+                                   const std::vector<int>& fds, launch::RankChannels& channels,
+                                   const std::function<void(const launch::RankChannels&)>& progress,
+                                   RunHosts* hosts) {
   launch::SuperviseOptions supervise;
-  supervise.timeout_s = job.options.timeout_s;
-  supervise.interrupted = std::move(interrupted);
-  supervise.progress = [&](const launch::RankChannels& all) { progress.update(all); };
+  supervise.timeout_s = job.timeout_s;
+  supervise.interrupted = interrupt_requested;
+  supervise.progress = progress;
+  if (hosts != nullptr) return hosts->run(job, channels, supervise);
+  launch::LaunchSpec launch;
+  launch.ranks = channels.layout().ranks;
+  launch.ranks_per_process = ranks_per_process;
+  check_process_memory(launch.processes());
+  const nlohmann::json all = {{"kind", job.kind},
+                              {"channel_fd", channels.fd()},
+                              {"ranks_per_process", ranks_per_process},
+                              {"description", job.description}};
+  const std::string words = all.dump();
+  const SharedMemory text = SharedMemory::create("ddpbench-run", words.size() + 1);
+  std::memcpy(text.view().data, words.data(), words.size());
+  launch.threads_per_device = job.threads_per_device;
+  launch.environment[kJobFdVariable] = std::to_string(text.fd());
+  launch.inherited_fds = {text.fd(), channels.fd()};
+  launch.inherited_fds.insert(launch.inherited_fds.end(), fds.begin(), fds.end());
+  const MemoryKills before = read_memory_kills();
+  launch::SuperviseResult result = launch::run_ranks(launch, channels, supervise);
+  note_memory_kill(before, result);
+  return result;
+}
+
+launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,
+                                   Progress& progress, RunHosts* hosts,
+                                   const HostReference& reference) {
+  std::vector<int> fds = {job.dataset_fd};
+  if (job.reference_fd >= 0) fds.push_back(job.reference_fd);
   progress.begin(job);
-  launch::SuperviseResult result;
-  if (hosts != nullptr) {
-    result = hosts->run(host_job(job, reference), channels, supervise);
-  } else {
-    std::vector<int> fds = {job.dataset_fd};
-    if (job.reference_fd >= 0) fds.push_back(job.reference_fd);
-    const int per_process = plan_strategy(strategy_config(job)).ranks_per_process;
-    result = launch_job(kTrainingKind, to_json(job), per_process, job.options.threads_per_device,
-                        fds, channels, supervise);
-  }
+  launch::SuperviseResult result = launch_job(
+      host_job(job, reference), plan_strategy(strategy_config(job)).ranks_per_process, fds,
+      channels, [&](const launch::RankChannels& all) { progress.update(all); }, hosts);
   progress.end();
   return result;
 }

@@ -89,28 +89,16 @@ inline constexpr int kDivergedExitCode = 2;
 // Makes room for the records of all processes of the run.
 launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec& model);
 
-// Starts the processes of a job and returns when all are gone: rank r of the channels is of process
-// r / `ranks_per_process`. They find the job by `kind` in their table of jobs.
-launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json description,
-                                   int ranks_per_process, int threads_per_device,
-                                   const std::vector<int>& inherited_fds,
-                                   launch::RankChannels& channels,
-                                   const launch::SuperviseOptions& supervise);
-
-// Where SIGKILL ended a rank, and the kernel has ended a process for lack of memory since `before`,
-// the failure's message says so.
-void note_memory_kill(const MemoryKills& before, launch::SuperviseResult& result);
-
 // The reference that a run on hosts computes, or is verified against.
 struct HostReference {
   std::string key;  // reference_key(); empty: none
   ReferenceWeights::Extent extent = {};
 };
 
-// What the processes of a run on hosts do, each with one rank.
+// What the processes of a run do; on hosts, each with one rank.
 struct HostJob {
-  std::string kind;            // as for launch_job(), and the next
-  nlohmann::json description;  // its devices' cores and GPUs are each host's own
+  std::string kind;            // by which they find it in their table of jobs (RankJobs)
+  nlohmann::json description;  // on hosts, its devices' cores and GPUs are each host's own
   std::string plan;            // the JSON pointer of its DevicePlan in `description`
   std::string backend;
   std::vector<std::vector<int>> devices;  // [rank] those of the plan that it has; a server: its own
@@ -162,12 +150,17 @@ class RunHosts {
   virtual int hosts_of(int ranks) const = 0;
 };
 
-// Runs `job` and returns when all its processes are gone: here, where they inherit its dataset_fd
-// and reference_fd, or on `hosts`, if not null. It is interrupted when `interrupted`, asked often,
-// says so.
+// Runs the processes of `job` and returns when all are gone: on `hosts`, if not null and prepared
+// for it, else here, where rank r of the channels is of process r / `ranks_per_process` and each
+// inherits `fds`. Ends early when interrupt_requested().
+launch::SuperviseResult launch_job(const HostJob& job, int ranks_per_process,
+                                   const std::vector<int>& fds, launch::RankChannels& channels,
+                                   const std::function<void(const launch::RankChannels&)>& progress,
+                                   RunHosts* hosts);
+
+// The same of a training run; here, its processes inherit its dataset_fd and reference_fd.
 launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels& channels,
-                                   Progress& progress,
-                                   std::function<bool()> interrupted = interrupt_requested,
-                                   RunHosts* hosts = nullptr, const HostReference& reference = {});
+                                   Progress& progress, RunHosts* hosts,
+                                   const HostReference& reference = {});
 
 }  // namespace ddpbench::bench

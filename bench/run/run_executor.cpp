@@ -208,8 +208,7 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
     for (const TrainingJob& one : jobs) {
       if (hosts_ != nullptr) hosts_->prepare(host_job(one));
       launch::RankChannels channels = channels_for(one);
-      const launch::SuperviseResult result =
-          launch_run(one, channels, progress_, interrupt_requested, hosts_);
+      const launch::SuperviseResult result = launch_run(one, channels, progress_, hosts_);
       if (result.failure) note_failure(one.title, *result.failure);
       if (result.interrupted) return std::nullopt;
       if (one.is_reference() || !is_timed) continue;
@@ -255,8 +254,7 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
                                   : peaks_.of(job);
   launch::RankChannels channels = channels_for(job);
   const std::vector<report::MachineSnapshot> before = snapshots();
-  launch::SuperviseResult result =
-      launch_run(job, channels, progress_, interrupt_requested, hosts_, on_hosts);
+  launch::SuperviseResult result = launch_run(job, channels, progress_, hosts_, on_hosts);
   const std::vector<report::MachineSnapshot> after = snapshots();
   report::Run run = collect_run(job, channels, result);
   run.peak_flops_per_s_per_device = peak;
@@ -309,7 +307,7 @@ HostReference RunExecutor::reference_on_hosts(const TrainingJob& job,
 launch::SuperviseResult RunExecutor::compute(const TrainingJob& reference,
                                              const HostReference& on_hosts) {
   launch::RankChannels channels = channels_for(reference);
-  return launch_run(reference, channels, progress_, interrupt_requested, hosts_, on_hosts);
+  return launch_run(reference, channels, progress_, hosts_, on_hosts);
 }
 
 launch::RankChannels RunExecutor::channels_for(const TrainingJob& job) const {
