@@ -227,13 +227,6 @@ int run_world(const CommJob& job, bool quiet, RunHosts* hosts, report::Report& r
   return result.failure ? exit_code : kWrongResultExitCode;
 }
 
-// Should the program be killed in a later world, those before it stay.
-void save_so_far(report::Report report, const Options& options, ReportOutput& file) {
-  if (report.status == report::Status::ok) report.status = report::Status::interrupted;
-  complete_report(report, options);
-  file.save_so_far(report);
-}
-
 }  // namespace
 
 report::Status collect_comm(const CommJob& job, const launch::RankChannels& channels,
@@ -287,7 +280,7 @@ int run_comm(Options options, std::vector<std::string> arguments, RunHosts* host
     if (exit_code == 0) exit_code = code;
     if (report.status != report::Status::failed) report.status = status;
     if (status != report::Status::interrupted) {
-      save_so_far(report, options, file);
+      file.save_so_far(report, options);
       continue;
     }
     report.status = status;

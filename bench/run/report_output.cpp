@@ -166,13 +166,16 @@ void ReportOutput::save(const report::Report& report) {
   replace_ = true;
 }
 
-void ReportOutput::save_so_far(const report::Report& report) {
+void ReportOutput::save_so_far(report::Report& report, const Options& options) {
+  const report::Status status = std::exchange(report.status, report::Status::interrupted);
+  complete_report(report, options);
   try {
     save(report);
   } catch (const Error& error) {
     if (!warned_) say_error("ddpbench: {}; going on\n", error.what());
     warned_ = true;
   }
+  report.status = status;
 }
 
 void ReportOutput::save_last(const report::Report& report) {

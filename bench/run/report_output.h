@@ -34,9 +34,9 @@ class ReportOutput {
   // Writes the whole report, atomically. The first call obeys --force; later ones replace what it
   // wrote.
   void save(const report::Report& report);
-  // The same of a report that grows. Where it fails, says so once and goes on: a disk that is full
-  // now may not be full at the end.
-  void save_so_far(const report::Report& report);
+  // Completes a report that grows, and saves it as an interrupted one. Where that fails, says so
+  // once and goes on: a disk that is full now may not be full at the end.
+  void save_so_far(report::Report& report, const Options& options);
   void save_last(const report::Report& report);
   // Where the report is, for people.
   std::string place() const { return is_stream_ ? "standard output" : path_; }

@@ -230,15 +230,9 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
 report::Run RunExecutor::run_job(TrainingJob& job) {
   job.verification_tolerance = tolerance_for(job, model_);
   job.dataset_fd = dataset_.fd();
-  std::optional<launch::RunFailure> failure;
   HostReference on_hosts;
-  if (hosts_ != nullptr) {
-    hosts_->prepare(host_job(job));
-    on_hosts = reference_on_hosts(job, failure);
-    if (!on_hosts.key.empty()) job.reference_fd = 0;  // there is one; each host has its own
-  } else {
-    job.reference_fd = reference_for(job, failure);
-  }
+  if (hosts_ != nullptr) hosts_->prepare(host_job(job));
+  std::optional<launch::RunFailure> failure = find_reference(job, on_hosts);
   if (failure || interrupt_requested()) {
     report::Run run = planned_run(job);
     run.status = failure ? report::Status::failed : report::Status::interrupted;
@@ -273,41 +267,36 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   return run;
 }
 
-int RunExecutor::reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure) {
-  if (!needs_reference(job)) return -1;
-  const std::string key = reference_key(job);
-  const auto known = references_.find(key);
-  if (known != references_.end()) return known->second.fd();
-  const auto extent = ReferenceWeights::extent_of(job, model_);
-  make_room_for(extent.bytes());
-  auto weights = ReferenceWeights::create(extent);
-  TrainingJob reference = reference_job(job);
-  reference.reference_fd = weights.fd();
-  const auto result = compute(reference, {});
-  if (result.failure) failure = result.failure;
-  if (result.interrupted || result.failure) return -1;
-  const int fd = weights.fd();
-  references_.emplace(key, std::move(weights));
-  return fd;
-}
-
 // Hosts keep the one that they computed last.
-HostReference RunExecutor::reference_on_hosts(const TrainingJob& job,
-                                              std::optional<launch::RunFailure>& failure) {
-  if (!needs_reference(job)) return {};
-  const HostReference wanted{reference_key(job), ReferenceWeights::extent_of(job, model_)};
-  if (reference_on_hosts_ == wanted.key && hosts_->has_reference()) return wanted;
-  reference_on_hosts_.clear();
-  const auto result = compute(reference_job(job), wanted);
-  if (result.failure) failure = result.failure;
-  if (!result.interrupted && !result.failure) reference_on_hosts_ = wanted.key;
-  return wanted;
-}
-
-launch::SuperviseResult RunExecutor::compute(const TrainingJob& reference,
-                                             const HostReference& on_hosts) {
+std::optional<launch::RunFailure> RunExecutor::find_reference(TrainingJob& job,
+                                                              HostReference& on_hosts) {
+  if (!needs_reference(job)) return std::nullopt;
+  const std::string key = reference_key(job);
+  const auto extent = ReferenceWeights::extent_of(job, model_);
+  TrainingJob reference = reference_job(job);
+  std::optional<ReferenceWeights> weights;
+  if (hosts_ != nullptr) {
+    on_hosts = {key, extent};
+    job.reference_fd = 0;  // there is one; each host has its own
+    if (reference_on_hosts_ == key && hosts_->has_reference()) return std::nullopt;
+    reference_on_hosts_.clear();
+  } else if (const auto known = references_.find(key); known != references_.end()) {
+    job.reference_fd = known->second.fd();
+    return std::nullopt;
+  } else {
+    make_room_for(extent.bytes());
+    reference.reference_fd = weights.emplace(ReferenceWeights::create(extent)).fd();
+  }
   launch::RankChannels channels = channels_for(reference);
-  return launch_run(reference, channels, progress_, hosts_, on_hosts);
+  const auto result = launch_run(reference, channels, progress_, hosts_, on_hosts);
+  if (result.interrupted || result.failure) return result.failure;
+  if (weights) {
+    job.reference_fd = weights->fd();
+    references_.emplace(key, std::move(*weights));
+  } else {
+    reference_on_hosts_ = key;
+  }
+  return std::nullopt;
 }
 
 launch::RankChannels RunExecutor::channels_for(const TrainingJob& job) const {

@@ -289,8 +289,8 @@ void Session::drop_unwanted() {
   }
 }
 
-// Sets the report's status from its runs. A report that has not ended counts as interrupted.
-void Session::settle(bool ended) {
+// Sets the report's status and error from its runs.
+void Session::settle() {
   const report::Run* first = nullptr;
   for (const report::Run& run : report_.runs) {
     if ((run.status == report::Status::failed || run.status == report::Status::diverged) &&
@@ -299,24 +299,23 @@ void Session::settle(bool ended) {
     }
   }
   report_.error = first != nullptr ? first->error : std::nullopt;
-  report_.status = !ended || interrupted_ ? report::Status::interrupted
-                   : first != nullptr     ? report::Status::failed
-                                          : report::Status::ok;
+  report_.status = interrupted_       ? report::Status::interrupted
+                   : first != nullptr ? report::Status::failed
+                                      : report::Status::ok;
 }
 
 void Session::save_partial() {
   const double begin_s = steady_s();
   // Each save writes all of the report: that may take about a twentieth of the time.
   if (begin_s - saved_s_ < 20 * save_cost_s_) return;
-  settle(false);
-  complete_report(report_, options_);
-  file_.save_so_far(report_);
+  settle();
+  file_.save_so_far(report_, options_);
   saved_s_ = steady_s();
   save_cost_s_ = saved_s_ - begin_s;
 }
 
 int Session::finish() {
-  settle(true);
+  settle();
   finish_report(report_, executor_->trace(), options_, file_);
   if (interrupted_) return 130;
   if (!executor_->exit_codes().empty()) return executor_->exit_codes().front();

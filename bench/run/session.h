@@ -83,12 +83,10 @@ class RunExecutor {
   report::Run run_job(TrainingJob& job);
   void note_failure(const std::string& title, int exit_code, const std::string& message);
   void note_failure(const std::string& title, const launch::RunFailure& failure);
-  // The descriptor of the reference, computed once for all runs that share it; -1 when the run
-  // needs none or it was interrupted. Sets `failure` when it cannot be computed.
-  int reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure);
-  HostReference reference_on_hosts(const TrainingJob& job,
-                                   std::optional<launch::RunFailure>& failure);
-  launch::SuperviseResult compute(const TrainingJob& reference, const HostReference& on_hosts);
+  // Computes the reference of the job, once for all runs that share it, if it needs one, and sets
+  // its reference_fd, or `on_hosts`. Returns why it could not be computed; nothing also where it
+  // was interrupted.
+  std::optional<launch::RunFailure> find_reference(TrainingJob& job, HostReference& on_hosts);
   launch::RankChannels channels_for(const TrainingJob& job) const;
   std::vector<report::MachineSnapshot> snapshots() const;
   void make_room_for(std::size_t bytes);
@@ -156,7 +154,7 @@ class Session {
   void adopt(report::Report earlier);
   void keep(Slot slot, report::Run run);
   void drop_unwanted();
-  void settle(bool ended);
+  void settle();
   void save_partial();
 
   Options options_;
