@@ -175,21 +175,6 @@ void fill_times(const CollectedRun& all, const launch::SuperviseResult& result, 
   run.checkpoints = all.results[0].checkpoints;
 }
 
-// Where records did not fit, each statistic would describe only a part of the steps.
-std::optional<report::ErrorInfo> lost_records(const launch::RankChannels& channels) {
-  for (int r = 0; r < channels.layout().ranks; ++r) {
-    const std::uint64_t dropped = channels.dropped_steps(r);
-    if (dropped == 0) continue;
-    return report::ErrorInfo{
-        .kind = "internal",
-        .rank = r,
-        .message = fmt::format("rank {}: {} timed steps were not recorded, there was room for {} "
-                               "only; the figures are those of the others",
-                               r, dropped, channels.steps(r).size())};
-  }
-  return std::nullopt;
-}
-
 std::optional<report::CallInfo> call_info(const launch::CallMark& call) {
   if (call.number == 0) return std::nullopt;
   const auto known = [](int value) { return value < 0 ? std::nullopt : std::optional(value); };
@@ -308,9 +293,6 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   } else if (result.failure) {
     run.status = report::Status::failed;
     run.error = failure_info(*result.failure);
-  } else if (auto lost = lost_records(channels)) {
-    run.status = report::Status::failed;
-    run.error = std::move(lost);
   }
   for (const RankResult& rank : all.results) {
     run.parameters = std::max(run.parameters, rank.parameters);
@@ -328,7 +310,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   if (run.until_accuracy) report::fill_time_to_accuracy(run);
   fill_devices(all, channels, run);
   run.clocks = all.clocks.rows();
-  if (run.status == report::Status::failed && result.failure) {
+  if (run.status == report::Status::failed) {
     fill_calls(channels, all, *result.failure, run);
   }
   run.verification = summarize_verification(all.job, all.results);

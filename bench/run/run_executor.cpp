@@ -259,10 +259,8 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   report::fill_conditions(run, before, after);
   if (result.failure) {
     note_failure(job.title, *result.failure);
-  } else if (run.status == report::Status::failed || run.status == report::Status::diverged) {
-    // The channels that the ranks left are broken, or the user's settings do not train.
-    note_failure(job.title, run.status == report::Status::failed ? 1 : kDivergedExitCode,
-                 run.error->message);
+  } else if (run.status == report::Status::diverged) {
+    note_failure(job.title, kDivergedExitCode, run.error->message);
   }
   return run;
 }

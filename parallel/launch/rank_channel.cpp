@@ -245,17 +245,10 @@ template std::span<const BucketRecord> RankChannels::records(int rank) const;
 template std::span<const ReplicaRecord> RankChannels::records(int rank) const;
 template std::span<const TraceRecord> RankChannels::records(int rank) const;
 
-std::uint64_t RankChannels::dropped(int rank, std::size_t kind) const {
-  const std::uint64_t count = bounded_slot(rank).counts[kind].load(std::memory_order_acquire);
-  return count - std::min<std::uint64_t>(count, capacities(layout_)[kind]);
-}
-
-std::uint64_t RankChannels::dropped_steps(int rank) const {
-  return dropped(rank, kKindOf<StepRecord>);
-}
-
 std::uint64_t RankChannels::dropped_trace(int rank) const {
-  return dropped(rank, kKindOf<TraceRecord>);
+  constexpr std::size_t kTrace = kKindOf<TraceRecord>;
+  const std::uint64_t count = bounded_slot(rank).counts[kTrace].load(std::memory_order_acquire);
+  return count - std::min<std::uint64_t>(count, capacities(layout_)[kTrace]);
 }
 
 std::string RankChannels::result(int rank) const {

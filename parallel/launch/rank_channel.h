@@ -69,7 +69,6 @@ class RankChannels {
   std::span<const BucketRecord> buckets(int rank) const { return records<BucketRecord>(rank); }
   std::span<const ReplicaRecord> replicas(int rank) const { return records<ReplicaRecord>(rank); }
   std::span<const TraceRecord> trace(int rank) const { return records<TraceRecord>(rank); }
-  std::uint64_t dropped_steps(int rank) const;
   std::uint64_t dropped_trace(int rank) const;
   std::string result(int rank) const;
   // The whole area of one rank, for sending it to another host.
@@ -78,7 +77,6 @@ class RankChannels {
  private:
   explicit RankChannels(SharedMemory memory) : memory_(std::move(memory)) {}
   std::size_t bytes() const;
-  std::uint64_t dropped(int rank, std::size_t kind) const;
   std::byte* area_of(int rank) const;
   RankSlot& bounded_slot(int rank) const;
   SharedMemory memory_;
