@@ -226,9 +226,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
   }
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
   const ParseContext context = {launch::environment_variables(), paths.config_directories(),
-                                command_summaries()};
-  const ParsedCommand command =
-      parse_command_line({arguments.begin() + 1, arguments.end()}, context);
+                                command_summaries(), true};
+  const ParsedCommand command = parse_command({arguments.begin() + 1, arguments.end()}, context);
   return execute(command, paths, arguments, context.variables);
 }
 

@@ -66,8 +66,7 @@ std::string name_with_hint(const OptionDefinition& definition);
 std::string cli_document(const std::vector<CommandSummary>& commands);
 
 // Returns the content of configs/schema/config.schema.json (JSON Schema draft-07). Of the rules
-// across several keys it has "not both" alone; the parser checks the others (a divisible global
-// batch, --save-model with several runs).
+// across several keys it has that of the two batch sizes alone; the parser checks the others.
 nlohmann::ordered_json config_schema();
 
 }  // namespace ddpbench::bench

@@ -219,21 +219,6 @@ std::string help_of(const Flags& flags) {
   return flags.is_data ? command_help_text(kData) : std::string(short_help());
 }
 
-// Whether a flag or a variable gives the option.
-bool is_given(const char* option, const std::vector<std::string>& words,
-              const std::map<std::string, std::string>& variables) {
-  const OptionDefinition& definition = *find_flag(option);
-  const auto names = definition.flags();
-  const auto is_flag = [&names](const std::string& word) {
-    return std::ranges::count(names, with_dashes(word.substr(0, word.find('=')))) > 0;
-  };
-  return std::ranges::any_of(words, is_flag) ||
-         std::ranges::any_of(definition.variables(), [&](const std::string& name) {
-           const auto found = variables.find(name);
-           return found != variables.end() && !found->second.empty();
-         });
-}
-
 // Whether a launcher started this process beside others, or seems to.
 bool is_one_of_several(const std::map<std::string, std::string>& variables) {
   try {
@@ -247,24 +232,37 @@ bool is_one_of_several(const std::map<std::string, std::string>& variables) {
   }
 }
 
-}  // namespace
-
-std::vector<std::string> with_first_answer(std::vector<std::string> words,
-                                           const std::map<std::string, std::string>& variables) {
+// Makes a run that says nothing of what is compared, such as --model=NAME alone or none at all, the
+// short comparison of configs/quick.json. Returns whether it did.
+bool choose_first_answer(Flags& flags, const std::map<std::string, std::string>& variables) {
   // What says which runs are made, or starts ranks whose number does.
   constexpr const char* kDecisive[] = {"config",     "strategy",        "gpus",       "resume",
                                        "save-model", "resume-training", "hosts",      "checkpoint",
                                        "hostfile",   "launcher",        "local-rank", "load-model"};
-  const auto given = [&](const char* option) { return is_given(option, words, variables); };
-  const bool is_run = words.empty() || words[0].starts_with('-');
-  if (!is_run || std::ranges::any_of(kDecisive, given)) return words;
-  if (!words.empty() && is_one_of_several(variables)) return words;
+  auto& given = flags.words.options;
+  const auto is_given = [&](const char* option) {
+    return given.contains(option) ||
+           std::ranges::any_of(find_flag(option)->variables(), [&](const std::string& name) {
+             const auto found = variables.find(name);
+             return found != variables.end() && !found->second.empty();
+           });
+  };
+  if (flags.command != Command::run || std::ranges::any_of(kDecisive, is_given)) return false;
+  if (!given.empty() && is_one_of_several(variables)) return false;
   // The data of that comparison are for its network.
-  const bool other_data = given("model") && !given("dataset");
-  words.emplace_back("--config=quick");
-  if (other_data) words.emplace_back("--dataset=auto");
-  return words;
+  if (is_given("model") && !is_given("dataset")) given["dataset"] = {"auto"};
+  given["config"] = {"quick"};
+  return true;
 }
+
+std::string first_answer_note(const Options& options) {
+  const std::string steps = options.steps ? " of " + counted(*options.steps, "step") : "";
+  return fmt::format("compares as configs/quick.json: {} on {} devices, {}{}",
+                     fmt::join(options.strategies, ", "), fmt::join(options.gpus, " and "),
+                     counted(options.epochs, "epoch"), steps);
+}
+
+}  // namespace
 
 ParsedCommand parse_command(const std::vector<std::string>& arguments,
                             const ParseContext& context) {
@@ -275,10 +273,11 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
     return {.command = Command::help, .text = std::move(text)};
   }
   if (first == "version" && arguments.size() == 1) return parse_command({"--version"}, context);
-  const Flags flags = read_flags(arguments, context.commands);
+  Flags flags = read_flags(arguments, context.commands);
   if (flags.words.has("help")) return {.command = Command::help, .text = help_of(flags)};
   if (flags.words.has("version")) return {.command = Command::version, .text = version_text()};
 
+  const bool answers = context.first_answer && choose_first_answer(flags, context.variables);
   ParsedCommand parsed{.command = flags.command, .names = flags.names};
   const GivenLayers layers = read_layers(flags, context);
   if (std::string note = ignored_variables(context.variables); !note.empty())
@@ -291,22 +290,9 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
   for (const RunEntry& entry : layers.entries) {
     parsed.options.runs.push_back(resolve_entry(layers, entry, parsed.notes));
   }
-  return parsed;
-}
-
-ParsedCommand parse_command_line(const std::vector<std::string>& words,
-                                 const ParseContext& context) {
-  const std::vector<std::string> all = with_first_answer(words, context.variables);
-  ParsedCommand parsed = parse_command(words, context);
-  // The name of a command may stand behind its options.
-  if (all.size() == words.size() || parsed.command != Command::run) return parsed;
-  parsed = parse_command(all, context);
-  Options& options = parsed.options;
-  options.gpus_given.is_set = is_one_of_several(context.variables);
-  const std::string steps = options.steps ? " of " + counted(*options.steps, "step") : "";
-  parsed.notes.push_back(fmt::format(
-      "compares as configs/quick.json: {} on {} devices, {}{}", fmt::join(options.strategies, ", "),
-      fmt::join(options.gpus, " and "), counted(options.epochs, "epoch"), steps));
+  if (!answers) return parsed;
+  parsed.options.gpus_given.is_set = is_one_of_several(context.variables);
+  parsed.notes.push_back(first_answer_note(parsed.options));
   return parsed;
 }
 

@@ -27,21 +27,14 @@ struct ParseContext {
   std::vector<std::string> config_directories = {};  // searched for --config=NAME, in order
   // The commands with options of their own, which --help lists and messages name.
   std::vector<CommandSummary> commands = {};
+  // Whether a run that says nothing of what is compared is configs/quick.json's, with a note. Its
+  // runs on more GPUs than there are are then left out.
+  bool first_answer = false;
 };
-
-// The words of a run that say nothing of what is compared, such as --model=NAME alone or none at
-// all, with those that make it the short comparison of configs/quick.json; others as they are.
-std::vector<std::string> with_first_answer(std::vector<std::string> words,
-                                           const std::map<std::string, std::string>& variables);
 
 // Throws ConfigError for an unknown option, key or variable (naming the nearest known one and where
 // it stood: flag, variable, or file and JSON pointer), a wrong type or value, both batch sizes in
 // one layer, a global batch that a device count does not divide, and the like.
 ParsedCommand parse_command(const std::vector<std::string>& arguments, const ParseContext& context);
-
-// The same of with_first_answer(), with a note where that adds words: the runs on more GPUs than
-// there are are then left out.
-ParsedCommand parse_command_line(const std::vector<std::string>& words,
-                                 const ParseContext& context);
 
 }  // namespace ddpbench::bench

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes the JSON Schema of configuration files from the option table.
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -74,42 +73,6 @@ Json value_schema(const OptionDefinition& definition) {
                     definition.member);
 }
 
-// The parser refuses an option given by both of its keys ("/lr", "/optimizer/lr").
-Json twice(const std::string& key, const std::string& parent, const std::string& child) {
-  return {{"required", {key, parent}}, {"properties", {{parent, {{"required", {child}}}}}}};
-}
-
-// Matches documents in which `key` has a value that `value` describes.
-Json given(const std::string& key, const Json& value) {
-  const Json::json_pointer pointer(key);
-  const Json inner = {{"required", {pointer.back()}}, {"properties", {{pointer.back(), value}}}};
-  if (pointer.parent_pointer().empty()) return inner;
-  const std::string parent = pointer.parent_pointer().back();
-  return {{"required", {parent}}, {"properties", {{parent, inner}}}};
-}
-
-// Matches objects with an option that has no effect beside the value of the option that decides. In
-// an entry of "runs" the file around it may decide, so only what stands in the entry counts.
-Json unheeded(const OptionDefinition& definition, bool in_entry) {
-  const OptionDefinition& other = *find_flag(definition.only_with.option);
-  Json decided = Json::array();
-  bool by_default = !in_entry;
-  if (definition.only_with.values.empty()) {
-    decided.push_back(given(other.canonical_key(), {{"const", get_value(Options{}, other)}}));
-  }
-  for (const std::string& choice : other.rule.choices) {
-    if (std::ranges::count(definition.only_with.values, choice) != 0) {
-      by_default = by_default && get_value(Options{}, other) != choice;
-      continue;
-    }
-    decided.push_back(given(other.canonical_key(), {{"const", choice}}));
-  }
-  if (by_default) decided.push_back({{"not", given(other.canonical_key(), true)}});
-  Json keys = Json::array();
-  for (const std::string& key : definition.file_keys()) keys.push_back(given(key, true));
-  return {{"allOf", {{{"anyOf", decided}}, {{"anyOf", keys}}}}};
-}
-
 Json empty_object() {
   return {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
 }
@@ -120,12 +83,9 @@ Json keys_schema(bool in_entry) {
   Json& properties = schema["properties"];
   properties["$schema"] = {{"type", "string"}};
   properties["comment"] = true;
-  Json excluded = Json::array();
-  excluded.push_back({{"required", {"batch_size", "global_batch_size"}}});
   for (const OptionDefinition& definition : option_table()) {
     if (in_entry && !definition.is_per_run()) continue;
-    const auto keys = definition.file_keys();
-    for (const std::string& key : keys) {
+    for (const std::string& key : definition.file_keys()) {
       const Json::json_pointer pointer(key);
       const bool nested = !pointer.parent_pointer().empty();
       Json& parent = nested ? properties[pointer.parent_pointer().back()] : schema;
@@ -134,13 +94,8 @@ Json keys_schema(bool in_entry) {
       value["description"] = definition.help;
       parent["properties"][pointer.back()] = value;
     }
-    if (!definition.only_with.option.empty()) excluded.push_back(unheeded(definition, in_entry));
-    if (keys.size() < 2) continue;
-    const Json::json_pointer nested(keys.back());
-    excluded.push_back(
-        twice(with_underscores(definition.name), nested.parent_pointer().back(), nested.back()));
   }
-  schema["not"]["anyOf"] = excluded;
+  schema["not"]["required"] = {"batch_size", "global_batch_size"};
   return schema;
 }
 
