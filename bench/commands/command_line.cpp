@@ -10,69 +10,20 @@
 #include "bench/comm/comm_job.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/environment_capture.h"
-#include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
 #include "bench/launchers/agent_messages.h"
 #include "bench/launchers/make_launcher.h"
 #include "bench/options/option_parser.h"
-#include "bench/options/option_table.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/sweep_plan.h"
 #include "bench/plan/training_job.h"
 #include "bench/run/session.h"
 #include "datasets/catalog.h"
 #include "datasets/fetch.h"
-#include "parallel/comm_backends.h"
 #include "parallel/launch/rank_environment.h"
-#include "parallel/strategies.h"
 
 namespace ddpbench::bench {
 namespace {
-
-// A line for each backend: what it connects, or why it is not here.
-std::vector<std::pair<std::string, std::string>> backend_lines(const HostDevices& host) {
-  std::vector<std::pair<std::string, std::string>> lines;
-  for (const CommBackend& backend : comm_backends()) {
-    const std::string why = why_no_backend(backend, host.cuda);
-    std::string words = backend_connects(backend);
-    if (!why.empty()) words += "; not here: " + why;
-    if (why.empty() && !backend.module.empty()) {
-      words += fmt::format(", {}, {}", backend_module(backend).version(), backend.own_all_reduce);
-    }
-    lines.emplace_back(backend.name, words);
-  }
-  return lines;
-}
-
-// The module has its libraries' versions with and without a driver.
-void add_cuda_libraries(report::Environment& environment) {
-  if (!build_info().cuda_module) return;
-  try {
-    for (const auto& [name, version] : cuda_module().library_versions()) {
-      environment.libraries[name] = version;
-    }
-  } catch (const UnavailableError& error) {
-    environment.libraries["cuda"] = fmt::format("not here: {}", error.what());
-  }
-}
-
-int show_info(const Options& options, const InstallPaths& paths) {
-  InfoContents contents;
-  contents.environment = environment_of_process(option_variables());
-  const HostDevices host = find_devices("auto");
-  add_gpus(contents.environment, host);
-  add_cuda_libraries(contents.environment);
-  contents.no_gpu_reason = host.cuda.reason;
-  contents.no_cpu_bf16 = host.no_cpu_bf16;
-  contents.limits = read_host_limits();
-  contents.paths = paths;
-  contents.data_directories = data_directories(options.data_dir);
-  contents.built_in = {{"strategies", fmt::format("{}", fmt::join(known_strategies(), ", "))},
-                       {"data sets", fmt::format("{}", fmt::join(data::known_datasets(), ", "))}};
-  contents.backends = backend_lines(host);
-  say("{}", info_text(contents, terminal_width()));
-  return 0;
-}
 
 // What can be trained on, or why nothing can; empty where there is nothing to say. A run reads
 // files that are no published ones, such as the user's own in their format, so they are usable,
@@ -97,7 +48,7 @@ std::string usable_words(const data::CatalogEntry& entry, const std::string& dir
 }
 
 int list_data(const Options& options) {
-  const std::string directory = data_directories(options.data_dir).front();
+  const std::string directory = data_directory(options.data_dir);
   if (directory.empty()) {
     throw ConfigError(
         "data list: HOME is not set, so that there is no place for data; --data-dir or "
@@ -122,7 +73,7 @@ int list_data(const Options& options) {
 
 int fetch_data(const ParsedCommand& command) {
   data::FetchOptions options;
-  options.directory = data_directories(command.options.data_dir).front();
+  options.directory = data_directory(command.options.data_dir);
   options.force = command.options.force;
   if (!command.options.quiet) {
     options.progress = [](const std::string& line) { say("{}\n", line); };
@@ -176,8 +127,8 @@ int measure_comm(const Options& options, const std::vector<std::string>& argumen
   return run_comm(options, arguments, hosts.get());
 }
 
-int execute(const ParsedCommand& command, const InstallPaths& paths,
-            const std::vector<std::string>& arguments, const Variables& variables) {
+int execute(const ParsedCommand& command, const std::vector<std::string>& arguments,
+            const Variables& variables) {
   const auto get_variable = [&variables](const char* name) -> const char* {
     const auto at = variables.find(name);
     return at == variables.end() ? nullptr : at->second.c_str();
@@ -189,7 +140,7 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
       say("{}", command.text);
       return 0;
     case Command::info:
-      return show_info(command.options, paths);
+      return show_info(data_directory(command.options.data_dir));
     case Command::data_list:
       return list_data(command.options);
     case Command::data_fetch:
@@ -224,11 +175,10 @@ int run_command_line(const std::vector<std::string>& arguments) {
   if (const SubcommandEntry* subcommand = find_subcommand(first)) {
     return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()}, arguments[0]);
   }
-  const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
-  const ParseContext context = {launch::environment_variables(), paths.config_directories(),
-                                command_summaries(), true};
+  const ParseContext context = {launch::environment_variables(),
+                                install_paths().config_directories(), command_summaries(), true};
   const ParsedCommand command = parse_command({arguments.begin() + 1, arguments.end()}, context);
-  return execute(command, paths, arguments, context.variables);
+  return execute(command, arguments, context.variables);
 }
 
 }  // namespace

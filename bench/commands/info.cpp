@@ -1,14 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/commands/subcommand.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/text.h"
+#include "bench/commands/subcommand.h"
+#include "bench/host/build_info.h"
+#include "bench/host/environment_capture.h"
+#include "bench/host/host_limits.h"
+#include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
+#include "datasets/catalog.h"
+#include "parallel/comm_backends.h"
+#include "parallel/strategies.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -54,14 +60,15 @@ std::string byte_limit(const std::optional<std::uint64_t>& limit) {
   return limit ? bytes(*limit) : "unlimited";
 }
 
-void add_built_in(Text& text, const InfoContents& contents) {
+void add_built_in(Text& text) {
   const BuildInfo build = build_info();
   text.section("Built in");
   text.line("compiler", build.compiler);
   text.line("build type", build.build_type.empty() ? "none" : build.build_type);
   if (!build.sanitizers.empty()) text.line("sanitizers", build.sanitizers);
   text.line("devices", build.cuda_module ? "cpu, cuda" : "cpu (DDPBENCH_ENABLE_CUDA=OFF)");
-  for (const auto& [name, value] : contents.built_in) text.line(name, value);
+  text.line("strategies", fmt::format("{}", fmt::join(known_strategies(), ", ")));
+  text.line("data sets", fmt::format("{}", fmt::join(data::known_datasets(), ", ")));
 }
 
 void add_gpu(Text& text, const report::GpuInfo& gpu, std::size_t index) {
@@ -77,8 +84,7 @@ void add_gpu(Text& text, const report::GpuInfo& gpu, std::size_t index) {
                         gpu.multiprocessors, known_bytes(gpu.l2_bytes)));
 }
 
-void add_devices(Text& text, const InfoContents& contents) {
-  const report::Environment& environment = contents.environment;
+void add_devices(Text& text, const report::Environment& environment, const HostDevices& host) {
   const report::CpuInfo& cpu = environment.cpu;
   text.section("Devices");
   text.line("cpu", cpu.model);
@@ -88,14 +94,29 @@ void add_devices(Text& text, const InfoContents& contents) {
   text.line("", fmt::format("L2 {} a core, L3 {}, memory {}", known_bytes(cpu.l2_bytes),
                             known_bytes(cpu.l3_bytes), known_bytes(cpu.memory_bytes)));
   text.line("", fmt::format("{}", fmt::join(cpu.features, " ")));
-  const std::string& no_bf16 = contents.no_cpu_bf16;
+  const std::string& no_bf16 = host.no_cpu_bf16;
   text.line("", no_bf16.empty() ? "--precision: fp32, bf16"
                                 : fmt::format("--precision: fp32; not bf16: {}", no_bf16));
   for (std::size_t i = 0; i < environment.gpus.size(); ++i) add_gpu(text, environment.gpus[i], i);
-  if (environment.gpus.empty()) text.line("cuda", contents.no_gpu_reason);
+  if (environment.gpus.empty()) text.line("cuda", host.cuda.reason);
 }
 
-void add_limits(Text& text, const HostLimits& limits) {
+// A line for each backend: what it connects, or why it is not here.
+void add_backends(Text& text, const HostDevices& host) {
+  text.section("Communication (--backend)");
+  for (const CommBackend& backend : comm_backends()) {
+    const std::string why = why_no_backend(backend, host.cuda);
+    std::string words = backend_connects(backend);
+    if (!why.empty()) words += "; not here: " + why;
+    if (why.empty() && !backend.module.empty()) {
+      words += fmt::format(", {}, {}", backend_module(backend).version(), backend.own_all_reduce);
+    }
+    text.line(std::string(backend.name), words);
+  }
+}
+
+void add_limits(Text& text) {
+  const HostLimits limits = read_host_limits();
   text.section("Limits");
   text.line("open files", count_limit(limits.open_files));
   text.line("locked memory", byte_limit(limits.locked_memory_bytes));
@@ -107,8 +128,8 @@ void add_limits(Text& text, const HostLimits& limits) {
                                                                : limits.host_available_bytes));
 }
 
-void add_places(Text& text, const InfoContents& contents) {
-  const InstallPaths& paths = contents.paths;
+void add_places(Text& text, const std::string& data) {
+  const InstallPaths paths = install_paths();
   text.section("Places");
   text.line("program files", paths.root.empty() ? fmt::format("not found; looked at {}",
                                                               fmt::join(paths.candidates, ", "))
@@ -116,14 +137,13 @@ void add_places(Text& text, const InfoContents& contents) {
   text.line("configurations",
             fmt::format("{}", fmt::join(config_names(paths.config_directories()), ", ")));
   text.line("networks", fmt::format("{}", fmt::join(config_names({paths.models()}), ", ")));
-  for (const std::string& directory : contents.data_directories)
-    text.line("data", directory + (is_folder(directory) ? "" : " (not there)"));
+  text.line("data", data + (is_folder(data) ? "" : " (not there)"));
 }
 
 }  // namespace
 
-std::string info_text(const InfoContents& contents, int width) {
-  const report::Environment& environment = contents.environment;
+std::string info_text(const report::Environment& environment, const HostDevices& host,
+                      const std::string& data, int width) {
   Text text(width);
   text.raw(version_text());
   text.section("System");
@@ -132,15 +152,22 @@ std::string info_text(const InfoContents& contents, int width) {
   const std::string& congestion_control = environment.tcp_congestion_control;
   text.line("TCP", fmt::format("congestion control {}",
                                congestion_control.empty() ? "unknown" : congestion_control));
-  add_built_in(text, contents);
-  add_devices(text, contents);
-  text.section("Communication (--backend)");
-  for (const auto& [name, value] : contents.backends) text.line(name, value);
+  add_built_in(text);
+  add_devices(text, environment, host);
+  add_backends(text, host);
   text.section("Libraries");
   for (const auto& [name, version] : environment.libraries) text.line(name, version);
-  add_limits(text, contents.limits);
-  add_places(text, contents);
+  add_limits(text);
+  add_places(text, data);
   return text.str();
+}
+
+int show_info(const std::string& data) {
+  report::Environment environment = environment_of_process({});
+  const HostDevices host = find_devices("auto");
+  add_gpus(environment, host);
+  say("{}", info_text(environment, host, data, terminal_width()));
+  return 0;
 }
 
 }  // namespace ddpbench::bench

@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "bench/host/build_info.h"
-#include "bench/host/host_limits.h"
+#include "bench/host/host_devices.h"
 #include "bench/options/command_words.h"
 #include "bench/options/option_help.h"
 #include "reports/data/report.h"
@@ -89,22 +89,13 @@ std::vector<std::string> names_of(const Rows& rows) {
 // Throws ConfigError when standard input ("-") is more than one of the inputs.
 void check_inputs(const std::string& command, const std::vector<std::string>& inputs);
 
-// `ddpbench info` (info.cpp): version, what was built in, devices, libraries, limits, places.
-struct InfoContents {
-  report::Environment environment;
-  HostLimits limits;
-  InstallPaths paths;
-  std::vector<std::string> data_directories;  // in the order of the search
-  // More lines of "Built in": {"strategies", "single, dp"}, {"data sets", "mnist"}.
-  std::vector<std::pair<std::string, std::string>> built_in;
-  // What moves data between ranks: {"shm", "CPU devices: ..."}, {"nccl", "...; not here: ..."}.
-  std::vector<std::pair<std::string, std::string>> backends;
-  std::string no_gpu_reason;  // why environment.gpus is empty
-  std::string no_cpu_bf16;    // why CPU devices do not compute in bf16; empty: they do
-};
-
-// At most `width` columns wide (0: not wrapped), but for words that are longer.
-std::string info_text(const InfoContents& contents, int width);
+// What `ddpbench info` says (info.cpp): version, what was built in, devices, libraries, limits,
+// places. `data`: the folder of data sets. At most `width` columns wide (0: not wrapped), but for
+// words that are longer.
+std::string info_text(const report::Environment& environment, const HostDevices& host,
+                      const std::string& data, int width);
+// Prints it of this machine; returns the exit code.
+int show_info(const std::string& data);
 
 // Runs rsvg-convert, the program of librsvg that turns SVG into other formats (rsvg_convert.cpp).
 inline constexpr std::chrono::seconds kConvertDeadline{60};

@@ -37,7 +37,7 @@ BuildInfo build_info() {
 #else
   const std::string compiler = "gcc " __VERSION__;
 #endif
-  return {compiler, kBuildType, kSanitizers, kCudaModule, kSourceDirectory};
+  return {compiler, kBuildType, kSanitizers, kCudaModule};
 }
 
 std::map<std::string, std::string> build_libraries() {
@@ -78,5 +78,7 @@ InstallPaths find_install_paths(const std::string& executable,
   }
   return paths;
 }
+
+InstallPaths install_paths() { return find_install_paths("/proc/self/exe", kSourceDirectory); }
 
 }  // namespace ddpbench::bench

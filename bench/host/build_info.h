@@ -23,7 +23,6 @@ struct BuildInfo {
   std::string build_type;    // "Release"
   std::string sanitizers;    // "address,undefined"; empty: none
   bool cuda_module = false;  // DDPBENCH_ENABLE_CUDA
-  std::string source_directory;
 };
 BuildInfo build_info();
 
@@ -40,10 +39,10 @@ struct InstallPaths {
   // Folders that hold configurations. Without a root, those of all candidates.
   std::vector<std::string> config_directories() const;
   std::string models() const { return root + "/configs/models"; }
-  std::string config_schema() const { return root + "/configs/schema/config.schema.json"; }
 };
 
 // `executable` may be a link ("/proc/self/exe"). A place counts when it has a configs folder.
 InstallPaths find_install_paths(const std::string& executable, const std::string& source_directory);
+InstallPaths install_paths();  // of this program
 
 }  // namespace ddpbench::bench

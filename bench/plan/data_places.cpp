@@ -24,10 +24,9 @@ namespace ddpbench::bench {
 namespace fs = std::filesystem;
 
 std::vector<std::string> built_in_models() {
-  const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
   std::vector<std::string> models;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(paths.models(), ignored)) {
+  for (const auto& entry : fs::directory_iterator(install_paths().models(), ignored)) {
     if (entry.path().extension() == ".json") models.push_back(entry.path());
   }
   std::ranges::sort(models);
@@ -42,15 +41,14 @@ std::string find_model(const std::string& name) {
     known.push_back(path.stem());
   }
   const auto nearest = nearest_name(name, known);
-  throw ConfigError(
-      fmt::format("model '{}' is neither a file nor a name in {}{}", name,
-                  find_install_paths("/proc/self/exe", build_info().source_directory).models(),
-                  nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""));
+  throw ConfigError(fmt::format("model '{}' is neither a file nor a name in {}{}", name,
+                                install_paths().models(),
+                                nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""));
 }
 
-std::vector<std::string> data_directories(const std::string& given) {
-  if (!given.empty()) return {given};
-  return {data::default_data_directory(std::getenv("XDG_CACHE_HOME"), std::getenv("HOME"))};
+std::string data_directory(const std::string& given) {
+  if (!given.empty()) return given;
+  return data::default_data_directory(std::getenv("XDG_CACHE_HOME"), std::getenv("HOME"));
 }
 
 namespace {
@@ -128,10 +126,10 @@ std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn:
   // A sample has one label, or a map of labels as large as what the network predicts.
   const ops::Shape labels = model.predictions() == 1 ? ops::Shape{1, 1, 1} : model.logits_shape();
   auto source = data::open_dataset({.name = options.dataset,
-                                    .directories = data_directories(options.data_dir),
+                                    .directories = {data_directory(options.data_dir)},
                                     .synthesize_when_missing = options.on_missing == "synthesize",
                                     .seed = options.seed,
-                                    .cache_directory = data_directories("").front(),
+                                    .cache_directory = data_directory(""),
                                     .channels = model.input_shape[0],
                                     .height = model.input_shape[1],
                                     .width = model.input_shape[2],
@@ -174,7 +172,7 @@ std::string data_note(const data::DatasetInfo& dataset, const Options& options) 
   }
   if (dataset.name == data::kSyntheticName) return "data: " + dataset.note;
   const std::string_view drawn = data::find_in_catalog(dataset.name).synthesizes;
-  const std::string directory = data_directories(options.data_dir).front();
+  const std::string directory = data_directory(options.data_dir);
   const std::string others = usable_in(directory);
   return fmt::format(
       "data: {} is not in {}{}; synthetic {} are drawn in its place (seed {}); `ddpbench data "

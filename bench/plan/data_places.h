@@ -22,8 +22,8 @@ std::string find_model(const std::string& name);
 // The files of the networks in configs/models of the installed or source tree, sorted.
 std::vector<std::string> built_in_models();
 
-// Returns `given` (--data-dir, DDPBENCH_DATA_DIR) alone, else the user's cache directory.
-std::vector<std::string> data_directories(const std::string& given);
+// Returns `given` (--data-dir, DDPBENCH_DATA_DIR), else the user's cache directory.
+std::string data_directory(const std::string& given);
 
 // The name "auto" becomes the first known data set that fits `model`, else synthetic; mean and
 // deviation become the data set's own. Returns a sentence for people when "auto" became synthetic;

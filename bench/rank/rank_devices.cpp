@@ -26,8 +26,8 @@ std::vector<Device*> pointers(const RankDevices& rank) {
 ops::CudaBackendOptions backend_options(const TrainingJob& job) {
   ops::CudaBackendOptions options;
   options.deterministic = job.options.deterministic;
-  const std::vector<std::string> places = data_directories("");
-  if (!places.empty() && !places[0].empty()) options.cache_directory = places[0] + "/cuda";
+  const std::string place = data_directory("");
+  if (!place.empty()) options.cache_directory = place + "/cuda";
   options.precision = ops::cuda_precision(job.options.precision);
   return options;
 }

@@ -78,7 +78,6 @@ TEST(InstallPaths, AProgramThatIsNotInstalledUsesTheSourceTree) {
       find_install_paths(folder.write("bin/ddpbench", ""), DDPBENCH_TEST_SOURCE_DIR);
   EXPECT_EQ(paths.root, DDPBENCH_TEST_SOURCE_DIR);
   EXPECT_EQ(paths.origin, "source tree");
-  EXPECT_TRUE(std::filesystem::exists(paths.config_schema()));
   EXPECT_TRUE(std::filesystem::exists(paths.models() + "/simple_cnn.json"));
 }
 
@@ -205,9 +204,16 @@ TEST(HostLimits, AreMissingWhereThereAreNone) {
   EXPECT_GT(limits.threads.value_or(0), 0U);
 }
 
-InfoContents contents() {
-  InfoContents made;
-  made.environment.hosts = {"there"};
+struct InfoOf {
+  report::Environment environment = {.hosts = {"there"}};
+  HostDevices host = {};
+  std::string text(int width = 0) const {
+    return info_text(environment, host, "/nowhere/data", width);
+  }
+};
+
+InfoOf info() {
+  InfoOf made;
   made.environment.cpu = {.model = "A Processor",
                           .cores = 4,
                           .processors = 8,
@@ -216,69 +222,61 @@ InfoContents contents() {
                           .memory_bytes = std::uint64_t{16} << 30,
                           .features = {"avx2"}};
   made.environment.libraries = {{"oneDNN", "2.6.3"}};
-  made.limits.open_files = 1024;
-  made.paths = find_install_paths("/nowhere/bin/ddpbench", DDPBENCH_TEST_SOURCE_DIR);
-  made.data_directories = {"/nowhere/data"};
-  made.built_in = {{"strategies", "single, dp"}};
   return made;
 }
 
 TEST(Info, TellsVersionBuildDevicesLibrariesLimitsAndPlaces) {
-  const std::string text = info_text(contents(), 0);
+  const std::string text = info().text();
   EXPECT_THAT(text, HasSubstr("ddpbench " DDPBENCH_TEST_VERSION));
   for (const char* part :
        {"there", "compiler", "strategies       single, dp", "A Processor",
         "4 cores, 8 hardware threads", "L2 1 MiB a core, L3 unknown, memory 16 GiB", "2.6.3",
-        "open files       1024", "locked memory    unlimited", "mnist", "simple_cnn",
-        "/nowhere/data (not there)"})
+        "\n  shm ", "open files       ", "mnist", "simple_cnn", "/nowhere/data (not there)"})
     EXPECT_THAT(text, HasSubstr(part));
-  InfoContents small = contents();
+  InfoOf small = info();
   small.environment.cpu.cores = small.environment.cpu.processors = 1;
-  EXPECT_THAT(info_text(small, 0),
+  EXPECT_THAT(small.text(),
               HasSubstr("1 core, 1 hardware thread: up to 1 device of 1 thread without sharing"));
 }
 
 TEST(Info, FoldsToTheTerminal) {
-  InfoContents made = contents();
-  made.no_gpu_reason = "built without CUDA, which the option DDPBENCH_ENABLE_CUDA would have added";
+  InfoOf made = info();
+  made.host.cuda.reason = "built without CUDA, which the option DDPBENCH_ENABLE_CUDA has added";
   for (const int width : {60, 80, 120}) {
-    std::istringstream lines(info_text(made, width));
+    std::istringstream lines(made.text(width));
     for (std::string line; std::getline(lines, line);) {
       const bool one_word = line.find(' ', line.find_first_not_of(' ')) == std::string::npos;
       EXPECT_TRUE(one_word || line.size() <= static_cast<std::size_t>(width)) << line;
     }
   }
-  EXPECT_THAT(info_text(made, 60),
-              HasSubstr("cuda             built without CUDA, which the option\n"
-                        "                   DDPBENCH_ENABLE_CUDA would have"));
-}
-
-TEST(Info, ListsTheGpusThatItIsGiven) {
-  InfoContents made = contents();
-  made.environment.gpus = {
-      {.name = "A GPU", .driver = "1.2", .memory_bytes = std::uint64_t{8} << 30}};
-  EXPECT_THAT(info_text(made, 0), HasSubstr("A GPU, 8 GiB, driver 1.2"));
+  EXPECT_THAT(made.text(60), HasSubstr("cuda             built without CUDA, which the option\n"
+                                       "                   DDPBENCH_ENABLE_CUDA has added"));
 }
 
 TEST(Info, TellsThePrecisionsOfCpuDevices) {
-  InfoContents made = contents();
-  EXPECT_THAT(info_text(made, 0), HasSubstr("--precision: fp32, bf16\n"));
-  made.no_cpu_bf16 = "the processor is old";
-  EXPECT_THAT(info_text(made, 0), HasSubstr("--precision: fp32; not bf16: the processor is old\n"));
+  InfoOf made = info();
+  EXPECT_THAT(made.text(), HasSubstr("--precision: fp32, bf16\n"));
+  made.host.no_cpu_bf16 = "the processor is old";
+  EXPECT_THAT(made.text(), HasSubstr("--precision: fp32; not bf16: the processor is old\n"));
 }
 
 TEST(Info, TellsWhatGpusAre) {
-  InfoContents made = contents();
+  InfoOf made = info();
   report::GpuInfo gpu{.name = "A GPU", .driver = "1.2", .memory_bytes = std::uint64_t{8} << 30};
   gpu.uuid = "GPU-1";
   gpu.pci_bus_id = "0000:17:00.0";
   gpu.compute_capability = "9.0";
   made.environment.gpus = {gpu};
-  const std::string text = info_text(made, 0);
-  for (const char* part :
-       {"GPU-1, PCI 0000:17:00.0, NUMA node unknown", "compute capability 9.0"}) {
-    EXPECT_THAT(text, HasSubstr(part));
-  }
+  for (const char* part : {"A GPU, 8 GiB, driver 1.2", "GPU-1, PCI 0000:17:00.0, NUMA node unknown",
+                           "compute capability 9.0"})
+    EXPECT_THAT(made.text(), HasSubstr(part));
+}
+
+TEST(Info, OfThisMachineIsPrinted) {
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(show_info("/d"), 0);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              testing::AllOf(HasSubstr("oneDNN"), HasSubstr("/d (not there)")));
 }
 
 }  // namespace
