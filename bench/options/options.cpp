@@ -33,38 +33,31 @@ void check_global_batches(const Options& options) {
   if (!several) return;
   for (const std::int64_t global : options.global_batch_sizes)
     for (const int devices : options.gpus)
-      if (global % devices != 0) {
-        std::vector<int> fitting;
-        for (int count = 1; count <= 2 * devices; ++count)
-          if (global % count == 0) fitting.push_back(count);
+      if (global % devices != 0)
         throw ConfigError(fmt::format(
-            "--global-batch-size={} cannot be divided by --gpus={}: each of the {} devices must "
-            "get the same number of samples. The next size that can is {}; {} devices can have {}.",
-            global, devices, devices, (global / devices + 1) * devices, fmt::join(fitting, ", "),
-            global));
-      }
+            "--global-batch-size={} cannot be divided by --gpus={}; the next size that can is {}.",
+            global, devices, (global / devices + 1) * devices));
 }
 
 bool mixes_auto(const std::vector<std::string>& listed) {
   return listed.size() > 1 && std::ranges::count(listed, "auto") != 0;
 }
 
-using NamedFile = std::pair<std::string_view, const std::string*>;  // option and path
-
 // Also of files that are not there yet. Streams and devices are no files that could be lost.
 bool name_one_file(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty() || a == kStandardStream || b == kStandardStream) return false;
   std::error_code ignored;
   if (std::filesystem::equivalent(a, b, ignored)) return is_file(a);
-  const auto normal = [&](const std::string& path) {
-    return std::filesystem::absolute(path, ignored).lexically_normal();
-  };
-  return !std::filesystem::exists(a, ignored) && normal(a) == normal(b);
+  return std::filesystem::weakly_canonical(a, ignored) ==
+             std::filesystem::weakly_canonical(b, ignored) &&
+         !std::filesystem::exists(a, ignored);
 }
+
+using Names = std::vector<std::string>;
 
 struct FaultKind {
   std::string name;
-  std::vector<std::string> required, optional;
+  Names required, optional;
 };
 
 const std::vector<FaultKind> kFaultKinds = {
@@ -91,31 +84,22 @@ bool read_above_zero(const std::string& text, double& value) {
   return std::isfinite(value) && value > 0;
 }
 
-std::vector<std::string> phase_names() {
-  std::vector<std::string> names;
+Names phase_names() {
+  Names names;
   for (std::size_t i = 0; i < kPhaseCount; ++i)
     names.emplace_back(to_string(static_cast<Phase>(i)));
   return names;
 }
 
-// What is wrong with the value of a key; empty: nothing.
-std::string read_fault_key(Injection& fault, const std::string& key, const std::string& value) {
-  if (key == "phase") {
-    const std::vector<std::string> names = phase_names();
-    fault.phase = value;
-    if (std::ranges::count(names, value) != 0) return "";
-    return fmt::format("unknown phase \"{}\".{} Known are {}.", value, suggestion(value, names),
-                       fmt::join(names, ", "));
-  }
-  const bool real = key == "percent" || key == "ms";
-  const bool read = key == "rank"   ? read_whole(value, fault.rank)
-                    : key == "step" ? read_whole(value, fault.step)
-                    : key == "bucket"
-                        ? read_whole(value, fault.bucket)
-                        : read_above_zero(value, key == "ms" ? fault.ms : fault.percent);
-  if (read) return "";
-  return fmt::format("{} must be a {}, got \"{}\".", key,
-                     real ? "number above 0" : "whole number from 0", value);
+// Whether the value is one of the key.
+bool read_fault_key(Injection& fault, const std::string& key, const std::string& value) {
+  if (key == "rank") return read_whole(value, fault.rank);
+  if (key == "step") return read_whole(value, fault.step);
+  if (key == "bucket") return read_whole(value, fault.bucket);
+  if (key == "ms") return read_above_zero(value, fault.ms);
+  if (key == "percent") return read_above_zero(value, fault.percent);
+  fault.phase = value;
+  return std::ranges::count(phase_names(), value) != 0;
 }
 
 }  // namespace
@@ -184,27 +168,29 @@ void check_options(const Options& options) {
 }
 
 void check_file_conflicts(const Options& options) {
-  const std::vector<NamedFile> written = {{"--json", &options.json_path},
-                                          {"--trace", &options.trace_path},
-                                          {"--save-model", &options.save_model},
-                                          {"--checkpoint", &options.checkpoint}};
-  const std::vector<NamedFile> read = {
-      {"--resume", &options.resume_path},    {"--config", &options.config_path},
-      {"--load-model", &options.load_model}, {"--resume-training", &options.resume_training},
-      {"--hostfile", &options.host_file},    {"--model", &options.model}};
-  const auto refuse = [](const NamedFile& result, const NamedFile& other) {
-    if (!name_one_file(*result.second, *other.second)) return;
-    throw ConfigError(fmt::format("{} and {} both name {}; give {} another name", result.first,
-                                  other.first, *result.second, result.first));
+  struct NamedFile {
+    std::string_view option;
+    const std::string& path;
+    bool is_written = false;
+    std::string_view replaces = {};  // the option of the file from which it grows
   };
-  for (std::size_t i = 0; i < written.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) refuse(written[i], written[j]);
-    for (const NamedFile& input : read) {
-      const bool grows = (written[i].first == "--json" && input.first == "--resume") ||
-                         (written[i].first == "--checkpoint" && input.first == "--resume-training");
-      if (!grows) refuse(written[i], input);
+  const NamedFile files[] = {{"--json", options.json_path, true, "--resume"},
+                             {"--trace", options.trace_path, true},
+                             {"--save-model", options.save_model, true},
+                             {"--checkpoint", options.checkpoint, true, "--resume-training"},
+                             {"--resume", options.resume_path},
+                             {"--config", options.config_path},
+                             {"--load-model", options.load_model},
+                             {"--resume-training", options.resume_training},
+                             {"--hostfile", options.host_file},
+                             {"--model", options.model}};
+  for (const NamedFile& result : files)
+    for (const NamedFile& other : files) {
+      if (!result.is_written || &result == &other || result.replaces == other.option) continue;
+      if (!name_one_file(result.path, other.path)) continue;
+      throw ConfigError(fmt::format("{} and {} both name {}; give {} another name", result.option,
+                                    other.option, result.path, result.option));
     }
-  }
 }
 
 Injection parse_injection(const std::string& text, const std::string& where) {
@@ -215,26 +201,27 @@ Injection parse_injection(const std::string& text, const std::string& where) {
   Injection fault{.kind = text.substr(0, colon), .text = text};
   const auto kind = std::ranges::find(kFaultKinds, fault.kind, &FaultKind::name);
   if (kind == kFaultKinds.end()) {
-    std::vector<std::string> names;
+    Names names;
     for (const FaultKind& known : kFaultKinds) names.push_back(known.name);
     refuse(fmt::format("unknown fault \"{}\".{} Known are {}.", fault.kind,
                        suggestion(fault.kind, names), fmt::join(names, ", ")));
   }
-  std::vector<std::string> allowed = kind->required;
+  Names allowed = kind->required;
   allowed.insert(allowed.end(), kind->optional.begin(), kind->optional.end());
   std::set<std::string> given;
   if (colon < text.size()) {
     for (const std::string& part : split(text.substr(colon + 1), ',')) {
-      const std::size_t equals = part.find('=');
-      const std::string key = part.substr(0, equals);
-      if (equals == std::string::npos || key.empty() || equals + 1 == part.size())
-        refuse(fmt::format("expected key=value, got \"{}\".", part));
-      if (!given.insert(key).second) refuse(fmt::format("{} is given twice.", key));
-      if (std::ranges::count(allowed, key) == 0)
-        refuse(fmt::format("{} does not take \"{}\".{} It takes {}.", kind->name, key,
-                           suggestion(key, allowed), fmt::join(allowed, ", ")));
-      const std::string wrong = read_fault_key(fault, key, part.substr(equals + 1));
-      if (!wrong.empty()) refuse(wrong);
+      const std::string key = part.substr(0, part.find('='));
+      const std::string value = part.substr(std::min(key.size() + 1, part.size()));
+      const bool known = std::ranges::count(allowed, key) != 0;
+      if (known && given.insert(key).second && read_fault_key(fault, key, value)) continue;
+      const bool of_value = known && key == "phase";
+      const Names near = of_value ? phase_names() : known ? Names() : allowed;
+      refuse(fmt::format(
+          "{} takes {}, got \"{}\" (each once; rank, step and bucket from 0, percent "
+          "and ms above 0).{}",
+          kind->name, allowed.empty() ? "no key" : fmt::format("{}", fmt::join(allowed, ", ")),
+          part, suggestion(of_value ? value : key, near)));
     }
   }
   for (const std::string& key : kind->required)

@@ -115,10 +115,11 @@ TEST(OptionSources, LimitsMustNotBeBelowWhatTheyLimit) {
 }
 
 TEST(OptionSources, ATraceIsNoReport) {
-  EXPECT_THAT(refusal({"--trace=r.json", "--json=r.json"}), HasSubstr("--json both name r.json"));
+  EXPECT_THAT(refusal({"--trace=r.json", "--json=r.json"}),
+              HasSubstr("--json and --trace both name r.json"));
   EXPECT_THAT(refusal({"--trace=./r.json", "--json=r.json", "--force"}),
-              HasSubstr("--trace and --json both name ./r.json"));
-  EXPECT_THAT(refusal({"--save-model=f", "--json=f"}), HasSubstr("--save-model and --json both"));
+              HasSubstr("--json and --trace both name r.json"));
+  EXPECT_THAT(refusal({"--save-model=f", "--json=f"}), HasSubstr("--json and --save-model both"));
   EXPECT_THAT(refusal({"--save-model=f", "--load-model=f"}), HasSubstr("--load-model both name f"));
   EXPECT_THAT(refusal({"--trace=r.json", "--resume=r.json"}),
               HasSubstr("--resume both name r.json"));

@@ -88,7 +88,7 @@ TEST_F(Checkpoint, GoesOnWithFewerDevicesAndTheSameGlobalBatch) {
   const auto uneven =
       run("ddp", {"--epochs=2", "--resume-training=c", "--gpus=5", "--global-batch-size=12"});
   EXPECT_EQ(uneven.exit_code, 2);
-  EXPECT_THAT(uneven.err, HasSubstr("size that can is 15; 1, 2, 3, 4, 6 devices can have 12"));
+  EXPECT_THAT(uneven.err, HasSubstr("size that can is 15."));
   const auto resumed = run(
       "ddp", {"--epochs=2", "--resume-training=c", "--global-batch-size=12", "--verify-steps=2"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
