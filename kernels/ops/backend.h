@@ -18,12 +18,6 @@
 
 namespace ddpbench::ops {
 
-// One operation that replaces the first `count` of a chain of operations.
-struct FusedOp {
-  std::unique_ptr<Op> op;  // null: none
-  std::size_t count = 0;
-};
-
 class OpBackend {
  public:
   virtual ~OpBackend() = default;
@@ -33,11 +27,6 @@ class OpBackend {
   // Plans an operation for fixed shapes. Throws ConfigError for shapes that make no sense (empty
   // output, no input), DeviceError when the library refuses or the backend has no such operation.
   std::unique_ptr<Op> make(const OpDesc& desc);
-  // Plans one operation for the first two or more of `chain`, where that is better, else none. Each
-  // operation of the chain alone reads the output of the one before, of which only the shape
-  // counts. When all readers of the output want it plain, the last of the chain is a reorder to
-  // that. The parameters are those of all that the operation replaces, in their order.
-  FusedOp fuse(std::span<const OpDesc> chain);
 
   // What stands around a network (flat_ops.h, optimizer.h). Each call queues its work.
   //
@@ -94,7 +83,6 @@ class OpBackend {
  protected:
   // What the public functions of these names say, for a batch that is not divided.
   virtual std::unique_ptr<Op> make_whole(const OpDesc& desc) = 0;
-  virtual FusedOp fuse_whole(std::span<const OpDesc>) { return {}; }
   virtual std::int64_t whole_hint(std::size_t /*bytes_per_sample*/) const { return 0; }
 
  private:

@@ -207,6 +207,9 @@ struct MaxPool2dDesc {
   TensorLayout input;  // [batch, channels, h, w]
   Window2d window;
   bool fuse_relu = false;  // output = relu(maxpool(x)) = maxpool(relu(x)): they commute
+  // All readers of the output want it plain. A pool that writes it so saves the reorder, which
+  // would write the map again.
+  bool to_plain = false;
 };
 
 struct AvgPool2dDesc {

@@ -115,12 +115,6 @@ std::unique_ptr<Op> OpBackend::make(const OpDesc& desc) {
   return std::make_unique<SlicedOp>(std::move(slice), slices);
 }
 
-// Alone, a convolution or linear layer gives each sample the bits that its device gives it; on
-// GPUs only where the device does not join it with a pool.
-FusedOp OpBackend::fuse(std::span<const OpDesc> chain) {
-  return slices_of(chain[0]) == 1 ? fuse_whole(chain) : FusedOp{};
-}
-
 // The micro-batch that a device's own batch is divided into, which also divides this one; the
 // device's batch where that is not divided.
 std::int64_t OpBackend::micro_batch_hint(std::size_t bytes_per_sample) const {

@@ -64,15 +64,6 @@ TEST_P(CudaMaxPool2d, LetsNaNWinAndPassItsGradient) {
   }
 }
 
-TEST_P(CudaMaxPool2d, IsReadAsItLiesByLinearLayers) {
-  BackendFixture fixture = cuda_backend();
-  const TensorLayout plain = TensorLayout::plain({});
-  for (const TensorLayout& layout : layouts()) {
-    const OpDesc chain[] = {desc(layout, true), ReorderDesc{.from = plain, .to = plain}};
-    EXPECT_FALSE(fixture.backend().fuse(chain).op);
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaMaxPool2d, ::testing::ValuesIn(pool_cases()),
                          [](const auto& test) { return test.param.name; });
 

@@ -4,12 +4,10 @@
 // The layers that run as one operation.
 #include "kernels/nn/plan/fusion.h"
 #include "kernels/nn/model/model_reader.h"
-#include "kernels/nn/plan/lowering.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/nn/layout_backend.h"
 #include "tests/nn/networks.h"
 
 namespace ddpbench::nn {
@@ -106,24 +104,6 @@ TEST(Fusion, ConnectsNodesOfABranchedNetwork) {
   EXPECT_THAT(nodes[3].inputs, ElementsAre(1, 2));
   EXPECT_THAT(nodes[4].inputs, ElementsAre(3, 0));
   EXPECT_THAT(nodes[5].inputs, ElementsAre(4));
-}
-
-// A chain from each layer to the end would make planning quadratic in the number of layers.
-TEST(Lowering, OffersShortChainsOfADeepNetwork) {
-  constexpr std::size_t kLayers = 500;
-  std::string layers;
-  for (std::size_t i = 0; i < kLayers; ++i) {
-    layers += R"({"name": "c)" + std::to_string(i) +
-              R"(", "type": "conv2d", "out_channels": 1, "kernel": 1},)";
-  }
-  const ModelSpec model = parse_model(
-      R"({"name": "m", "input": [1, 8, 8], "layers": [)" + layers + kLinear + "]}", "m.json");
-  std::size_t offered = 0;
-  const auto backend = counted_offers(offered);
-  EXPECT_EQ(lower_network(model, *backend, {.batch = 4, .micro_batch = 0}).plan.forward.size(),
-            kLayers + 1);
-  EXPECT_GT(offered, kLayers);
-  EXPECT_LT(offered, 10 * kLayers);
 }
 
 }  // namespace

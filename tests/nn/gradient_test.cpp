@@ -167,8 +167,6 @@ std::vector<Comparison> comparisons() {
           {"BranchedWithOddLayouts", residual_network(), 6, 0, odd_layouts, residual},
           {"BranchedWithOddLayoutsInMicroBatches", residual_network(), 6, 2, odd_layouts, residual},
           {"SimpleCnnWithOddLayoutsInMicroBatches", simple_cnn(), 8, 2, odd_layouts, simple},
-          {"SimpleCnnWithPairedPools", simple_cnn(), 8, 0, paired_pools, simple},
-          {"SimpleCnnWithPairedPoolsInMicroBatches", simple_cnn(), 8, 2, paired_pools, simple},
           {"Joined", joined_network(), 6, 0, onednn, joined},
           {"JoinedInMicroBatches", joined_network(), 6, 2, onednn, joined},
           {"JoinedReferenceInMicroBatches", joined_network(), 6, 3, reference, joined},
@@ -176,9 +174,7 @@ std::vector<Comparison> comparisons() {
           {"JoinedWithOddLayoutsInMicroBatches", joined_network(), 6, 2, odd_layouts, joined},
           {"Normalized", normalized_network(), 6, 0, onednn, normalized},
           {"NormalizedWithOddLayouts", normalized_network(), 6, 0, odd_layouts, normalized},
-          {"NormalizedBehindMicroBatches", normalized_network(), 6, 2, onednn, normalized},
-          {"ForkedWithPairedPools", forked_network(), 8, 0, paired_pools, simple},
-          {"BranchedWithPairedPools", residual_network(), 6, 0, paired_pools, residual}};
+          {"NormalizedBehindMicroBatches", normalized_network(), 6, 2, onednn, normalized}};
 }
 
 class EquivalentGraph : public ::testing::TestWithParam<Comparison> {};
@@ -240,18 +236,6 @@ TEST(MicroBatching, EndsAtAnOperationThatCouplesSamples) {
     expect_near(test.gradient(i), gradient, 2 * 216 * kEpsilon * largest(gradient),
                 expected.graph().plan().parameters[i].name);
   }
-}
-
-TEST(PairedPools, RunInTheConvolutionThatTheyAloneRead) {
-  TestGraph chain(simple_cnn(), paired_pools, {.batch = 4, .micro_batch = 0});
-  EXPECT_THAT(chain.graph().call_names(),
-              ::testing::ElementsAre("conv1+relu1+pool1 forward", "conv2+relu2+pool2 forward",
-                                     "fc1+relu3 forward", "fc2 forward", "fc2 backward",
-                                     "fc1+relu3 backward", "conv2+relu2+pool2 backward",
-                                     "conv1+relu1+pool1 backward"));
-  TestGraph forked(forked_network(), paired_pools, {.batch = 4, .micro_batch = 0});
-  EXPECT_THAT(forked.graph().call_names(),
-              ::testing::IsSupersetOf({"stem forward", "pool forward"}));
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 
 #include "base/error.h"
 #include "kernels/nn/plan/fusion.h"
-#include "tests/nn/layout_backend.h"
 #include "tests/nn/networks.h"
 #include "tests/nn/small_device.h"
 
@@ -45,9 +44,7 @@ std::vector<Variant> variants() {
   return {{"Reference", reference, 0},
           {"ReferenceInMicroBatches", reference, 2},
           {"OneDnn", onednn, 0},
-          {"OneDnnInMicroBatches", onednn, 2},
-          {"PairedPools", paired_pools, 0},
-          {"PairedPoolsInMicroBatches", paired_pools, 2}};
+          {"OneDnnInMicroBatches", onednn, 2}};
 }
 
 class AnyGraph : public ::testing::TestWithParam<Variant> {
@@ -168,10 +165,8 @@ TEST_P(AnyGraph, LogitsOutliveBackward) {
 TEST_P(AnyGraph, DescribesEachOperationOnALine) {
   TestGraph test = make(simple_cnn());
   const std::string text = test.graph().describe();
-  const bool paired = GetParam().name.starts_with("PairedPools");
-  EXPECT_THAT(text, HasSubstr(paired ? "conv1+relu1+pool1: conv2d 3x3 1->32 and max_pool2d"
-                                     : "conv1: conv2d 3x3 1->32"));
-  EXPECT_EQ(text.find("\nrelu1+pool1: max_pool2d") == std::string::npos, paired);
+  EXPECT_THAT(text, HasSubstr("conv1: conv2d 3x3 1->32"));
+  EXPECT_THAT(text, HasSubstr("\nrelu1+pool1: max_pool2d"));
   EXPECT_THAT(text, HasSubstr("fc1+relu3: linear"));
 }
 

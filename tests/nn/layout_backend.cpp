@@ -97,39 +97,6 @@ class Reversed : public Wrapped {
   TensorLayout input_, output_;
 };
 
-// A convolution and the pool after it. The map between the two is workspace.
-class Pair : public Wrapped {
- public:
-  Pair(std::unique_ptr<Op> conv, std::unique_ptr<Op> pool)
-      : Wrapped(std::move(conv)), pool_(std::move(pool)) {
-    plan_.description += " and " + pool_->plan().description;
-    plan_.workspace_bytes = plan_.output.bytes;
-    plan_.output = pool_->plan().output;
-    plan_.saved_bytes = pool_->plan().saved_bytes;
-  }
-
-  void forward(Stream& stream, const ForwardArgs& args) override {
-    ForwardArgs first = args, second = args;
-    first.output = args.workspace;
-    op_->forward(stream, first);
-    const void* const map[] = {args.workspace};
-    second.inputs = map;
-    pool_->forward(stream, second);
-  }
-
-  void backward(Stream& stream, const BackwardArgs& args) override {
-    BackwardArgs first = args, second = args;
-    void* const map[] = {args.workspace};
-    second.grad_inputs = map;
-    pool_->backward(stream, second);
-    first.grad_output = args.workspace;
-    op_->backward(stream, first);
-  }
-
- private:
-  std::unique_ptr<Op> pool_;
-};
-
 class ReversingReorder : public Op {
  public:
   explicit ReversingReorder(const ReorderDesc& desc)
@@ -146,8 +113,7 @@ class ReversingReorder : public Op {
 class PeculiarBackend : public OpBackend {
  public:
   struct Peculiarities {
-    bool odd_layouts = false, coupled_adds = false, paired_pools = false;
-    std::size_t* offered = nullptr;
+    bool odd_layouts = false, coupled_adds = false;
   };
   explicit PeculiarBackend(const Peculiarities& has)
       : plain_(make_reference_backend()), has_(has) {}
@@ -158,6 +124,8 @@ class PeculiarBackend : public OpBackend {
       return std::make_unique<ReversingReorder>(*reorder);
     }
     auto op = plain_->make(desc);
+    const auto* const pool = std::get_if<MaxPool2dDesc>(&desc);
+    if (pool != nullptr && pool->to_plain) return op;
     if (std::holds_alternative<Conv2dDesc>(desc) || std::holds_alternative<MaxPool2dDesc>(desc)) {
       return odd(std::move(op));
     }
@@ -169,23 +137,6 @@ class PeculiarBackend : public OpBackend {
       return std::make_unique<AnyOrder>(std::move(op), add->input);
     }
     return op;
-  }
-  FusedOp fuse_whole(std::span<const OpDesc> chain) override {
-    if (has_.offered != nullptr) *has_.offered += chain.size();
-    const auto* const conv = std::get_if<Conv2dDesc>(&chain[0]);
-    auto* const pool = std::get_if<MaxPool2dDesc>(&chain[1]);
-    if (has_.paired_pools && conv != nullptr && pool != nullptr && !conv->fuse_relu) {
-      auto first = plain_->make(*conv);
-      MaxPool2dDesc behind = *pool;
-      behind.input = first->plan().output;
-      return {std::make_unique<Pair>(std::move(first), plain_->make(behind)), 2};
-    }
-    // A pool that linear layers read.
-    const bool to_plain = std::holds_alternative<ReorderDesc>(chain[1]);
-    if (std::holds_alternative<MaxPool2dDesc>(chain[0]) && to_plain) {
-      return {plain_->make(chain[0]), 2};
-    }
-    return {};
   }
   void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args) override {
     plain_->loss(stream, desc, args);
@@ -229,11 +180,5 @@ std::unique_ptr<OpBackend> peculiar(const PeculiarBackend::Peculiarities& has) {
 std::unique_ptr<ops::OpBackend> odd_layouts(Device&) { return peculiar({.odd_layouts = true}); }
 
 std::unique_ptr<ops::OpBackend> coupled_adds(Device&) { return peculiar({.coupled_adds = true}); }
-
-std::unique_ptr<ops::OpBackend> paired_pools(Device&) { return peculiar({.paired_pools = true}); }
-
-std::unique_ptr<ops::OpBackend> counted_offers(std::size_t& offered) {
-  return peculiar({.offered = &offered});
-}
 
 }  // namespace ddpbench::nn

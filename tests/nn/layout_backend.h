@@ -5,7 +5,6 @@
 // everywhere.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 
 #include "kernels/ops/backend.h"
@@ -18,11 +17,5 @@ std::unique_ptr<ops::OpBackend> odd_layouts(Device& device);
 
 // Additions couple samples, so they may not run in micro-batches.
 std::unique_ptr<ops::OpBackend> coupled_adds(Device& device);
-
-// Convolutions take in the pool after them, where they may.
-std::unique_ptr<ops::OpBackend> paired_pools(Device& device);
-
-// Adds the lengths of all chains that it is offered to fuse to `offered`, which must outlive it.
-std::unique_ptr<ops::OpBackend> counted_offers(std::size_t& offered);
 
 }  // namespace ddpbench::nn

@@ -16,20 +16,6 @@ TEST(OpBackend, HasAName) {
   EXPECT_EQ(make_reference_backend()->name(), "reference");
 }
 
-// The reference gains nothing from fusing: it runs each operation alone.
-TEST(OpBackend, FusesOnlyWhereItSaysSo) {
-  const TensorLayout maps = TensorLayout::plain({2, 3, 4, 4});
-  const TensorLayout plain = TensorLayout::plain({2, 3, 2, 2});
-  const MaxPool2dDesc pool{.input = maps, .window = square_window(2, 2)};
-  const OpDesc to_plain[] = {pool, ReorderDesc{.from = plain, .to = plain}};
-  const OpDesc to_relu[] = {pool, ActivationDesc{plain}};
-  const auto device = make_cpu_device({});
-  const auto onednn = make_onednn_backend(*device);
-  EXPECT_EQ(onednn->fuse(to_plain).count, 2U);
-  EXPECT_FALSE(onednn->fuse(to_relu).op);
-  EXPECT_FALSE(make_reference_backend()->fuse(to_plain).op);
-}
-
 TEST(OpBackend, HintsSmallerMicroBatchesForLargerMaps) {
   const auto device = make_cpu_device({});
   const auto backend = make_onednn_backend(*device);

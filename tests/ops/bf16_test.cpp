@@ -328,10 +328,9 @@ TEST_P(Bf16MaxPool2d, ComputesWhatTheReferenceDoes) {
       for (const TensorLayout& layout : bf16_layouts(c.input)) {
         for (const bool to_plain : {false, true}) {
           SCOPED_TRACE(layout.tag + (to_plain ? " to plain" : ""));
-          const TensorLayout any = TensorLayout::plain({});
-          const OpDesc chain[] = {c.desc(layout, relu), ReorderDesc{.from = any, .to = any}};
-          const auto op = to_plain ? fixture.backend().fuse(chain).op
-                                   : fixture.backend().make(c.desc(layout, relu));
+          MaxPool2dDesc pool = c.desc(layout, relu);
+          pool.to_plain = to_plain;
+          const auto op = fixture.backend().make(pool);
           EXPECT_EQ(op->plan().inputs[0], layout);
           EXPECT_EQ(op->plan().output.type, DataType::bf16);
           const OpOutputs got = run(fixture, *op, in);

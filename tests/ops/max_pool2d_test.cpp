@@ -25,15 +25,6 @@ class MaxPool2d : public ::testing::TestWithParam<PoolCase> {
   static MaxPool2dDesc desc(const TensorLayout& input, bool relu) {
     return GetParam().desc(input, relu);
   }
-  // The pool alone, or fused with a reorder to the plain layout.
-  static std::unique_ptr<Op> make(OpBackend& backend, const MaxPool2dDesc& desc, bool to_plain) {
-    if (!to_plain) return backend.make(desc);
-    const TensorLayout plain = TensorLayout::plain({});
-    const OpDesc chain[] = {desc, ReorderDesc{.from = plain, .to = plain}, ActivationDesc{plain}};
-    FusedOp fused = backend.fuse(chain);
-    EXPECT_EQ(fused.count, 2U);
-    return std::move(fused.op);
-  }
   static std::vector<TensorLayout> layouts() {
     const Shape& shape = GetParam().input;
     return {TensorLayout::plain(shape), image_layout(shape, 8), image_layout(shape, 16),
@@ -55,7 +46,9 @@ TEST_P(MaxPool2d, EqualsTheReferenceInEveryLayout) {
       for (const TensorLayout& layout : layouts())
         for (const bool plain_output : {false, true}) {
           SCOPED_TRACE(layout.tag + (plain_output ? " to plain" : ""));
-          const auto op = make(fixture.backend(), desc(layout, relu), plain_output);
+          MaxPool2dDesc pool = desc(layout, relu);
+          pool.to_plain = plain_output;
+          const auto op = fixture.backend().make(pool);
           EXPECT_EQ(op->plan().inputs[0], layout);
           EXPECT_EQ(op->plan().output.tag, plain_output ? "plain" : layout.tag);
           EXPECT_EQ(op->plan().needed_inputs, 0U);

@@ -3,8 +3,7 @@
 //
 // Nodes are planned in topological order, those of the micro-batched part at the micro-batch's
 // size. A tensor has its producer's layout ("natural") and one more version for each other layout
-// that consumers want. Where the backend fuses a chain of nodes into one operation, the tensors
-// within the chain have no version.
+// that consumers want.
 #include "kernels/nn/plan/lowering.h"
 
 #include <fmt/format.h>
@@ -34,10 +33,6 @@ std::vector<std::vector<std::size_t>> readers_of(const std::vector<FusedNode>& n
   return readers;
 }
 
-// A chain that is offered to the backend has no more nodes. Backends fuse two or three, and a chain
-// to the end of a deep network, offered at each node, would make the time quadratic in its depth.
-constexpr std::size_t kLongestChain = 8;
-
 class Lowering {
  public:
   Lowering(const ModelSpec& model, ops::OpBackend& backend, const GraphOptions& options)
@@ -49,8 +44,7 @@ class Lowering {
         micro_batching_(
             choose_micro_batching(model, nodes_, backend, options.batch, options.micro_batch)),
         versions_(nodes_.size() + 1),
-        trained_(nodes_.size() + 1, false),
-        taken_in_(nodes_.size(), false) {
+        trained_(nodes_.size() + 1, false) {
     for (const LayerSpec& layer : model.layers) {
       tensors_.push_back({{layer.name, {}, {}, layer.trainable}});
     }
@@ -100,105 +94,50 @@ class Lowering {
     return plan_.operations.back().get();
   }
 
-  // An operation and the chain of nodes that it runs. Its output is that of the last node.
-  struct PlannedNodes {
-    std::unique_ptr<ops::Op> op;
-    std::vector<std::size_t> chain;
-  };
-
   void lower_node(std::size_t i) {
-    if (taken_in_[i]) return;
     const FusedNode& node = nodes_[i];
     bool micro = i < micro_batching_.nodes;
-    PlannedNodes planned = plan_nodes(i, micro);
-    if (micro && planned.op->plan().couples_samples) {
+    std::unique_ptr<ops::Op> op = backend_.make(describe(i, micro));
+    if (micro && op->plan().couples_samples) {
       micro_batching_.nodes = i;
       micro = false;
-      planned = plan_nodes(i, micro);
+      op = backend_.make(describe(i, micro));
     }
-    auto& [op, chain] = planned;
     PlannedCall call{.name = node.name, .op = op.get(), .micro = micro};
-    for (std::size_t k = 1; k < chain.size(); ++k) {
-      taken_in_[chain[k]] = true;
-      call.name += "+" + nodes_[chain[k]].name;
-    }
-    const std::size_t own_slot = slot(static_cast<int>(chain.back()));
+    const std::size_t own_slot = slot(static_cast<int>(i));
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       call.inputs.push_back(input_version(node.inputs[k], op->plan().inputs[k], micro));
       if (trained_[slot(node.inputs[k])]) trained_[own_slot] = true;
     }
     call.output = add_value(plan_, op->plan().output, micro);
-    call.passes_gradient = chain.size() == 1 && type_of(i) == LayerType::add &&
+    call.passes_gradient = type_of(i) == LayerType::add &&
                            op->plan().inputs[0] == op->plan().output &&
                            op->plan().inputs[1] == op->plan().output;
     call.saved = add_saved(*op, micro);
-    call.is_trained = add_tensors(chain, op->plan(), micro);
+    call.is_trained = add_tensors(i, op->plan(), micro);
     if (call.is_trained) trained_[own_slot] = true;
     versions_[own_slot] = {call.output};
     calls(micro).push_back(std::move(call));
     keep(std::move(op));
   }
 
-  PlannedNodes plan_nodes(std::size_t i, bool micro) {
-    std::vector<std::size_t> chain = chain_from(i);
-    const std::vector<ops::OpDesc> descs = describe(chain, micro);
-    if (descs.size() > 1) {
-      ops::FusedOp fused = backend_.fuse(descs);
-      if (fused.op) {
-        // The last description may be a reorder that belongs to the last node.
-        chain.resize(std::min(chain.size(), fused.count));
-        return {std::move(fused.op), std::move(chain)};
-      }
-    }
-    return {backend_.make(descs[0]), {i}};
-  }
-
-  // The chain of nodes, as long as it may be, within the micro-batched part or after it. Each
-  // node's only input is the node before, which no other node reads. Linear layers only begin
-  // chains: they read the plain order.
-  std::vector<std::size_t> chain_from(std::size_t i) const {
-    std::vector<std::size_t> chain = {i};
-    while (chain.size() < kLongestChain) {
-      const std::vector<std::size_t>& readers = readers_[chain.back()];
-      if (readers.size() != 1 || only_linear_reads(chain.back()) ||
-          nodes_[readers[0]].inputs.size() != 1 ||
-          (readers[0] < micro_batching_.nodes) != (i < micro_batching_.nodes)) {
-        return chain;
-      }
-      chain.push_back(readers[0]);
-    }
-    return chain;
-  }
-
-  std::vector<ops::OpDesc> describe(const std::vector<std::size_t>& chain, bool micro) {
-    std::vector<ops::OpDesc> descs;
+  ops::OpDesc describe(std::size_t i, bool micro) {
+    const FusedNode& node = nodes_[i];
+    const LayerSpec& layer = model_.layers[node.layer];
     std::vector<ops::TensorLayout> inputs;
     bool trained = false;
-    for (const int node : nodes_[chain[0]].inputs) {
-      inputs.push_back(hint(node, micro));
-      trained = trained || trained_[slot(node)];
+    for (const int input : node.inputs) {
+      inputs.push_back(hint(input, micro));
+      trained = trained || trained_[slot(input)];
     }
-    for (const std::size_t i : chain) {
-      descs.push_back(describe(nodes_[i], inputs, options_.training && trained));
-      trained = trained || (is_trainable(i) && !layer_plan(i).parameters.empty());
-      inputs = {plain_output(i, micro)};
-    }
-    if (only_linear_reads(chain.back())) {
-      descs.emplace_back(ops::ReorderDesc{.from = inputs[0], .to = inputs[0]});
-    }
-    return descs;
-  }
-
-  ops::OpDesc describe(const FusedNode& node, const std::vector<ops::TensorLayout>& inputs,
-                       bool needs_grad_input) const {
-    const LayerSpec& layer = model_.layers[node.layer];
     ops::OpDesc described = operation_of(layer, inputs);
     std::visit(
         [&](auto& desc) {
           if constexpr (requires { desc.needs_grad_input; })
-            desc.needs_grad_input = needs_grad_input;
+            desc.needs_grad_input = options_.training && trained;
           if constexpr (requires { desc.fuse_relu; }) desc.fuse_relu = node.fuse_relu;
           if constexpr (requires { desc.fuse_add; }) desc.fuse_add = node.fuse_add;
+          if constexpr (requires { desc.to_plain; }) desc.to_plain = only_linear_reads(i);
           if constexpr (requires { desc.parts; }) {
             desc.parts = options_.parts;
             check(layer, desc);
@@ -225,40 +164,14 @@ class Lowering {
     return SplitMix64(options_.seed, hash_bytes(layer.name.data(), layer.name.size())).next();
   }
 
-  ops::TensorLayout plain_output(std::size_t i, bool micro) const {
-    ops::Shape shape = model_.layers[nodes_[i].layer].output_shape;
-    shape.insert(shape.begin(), micro ? micro_batching_.micro_batch : plan_.batch);
-    return ops::TensorLayout::plain(std::move(shape));
-  }
-
-  ops::OpPlan layer_plan(std::size_t i) const {
-    return model_.plan_of(model_.layers[nodes_[i].layer]);
-  }
-
-  bool is_trainable(std::size_t i) const { return model_.layers[nodes_[i].layer].trainable; }
-
-  // Adds the parameters and the state of the next call, which runs the nodes of `chain`. Returns
-  // whether there are parameters that are trained.
-  bool add_tensors(const std::vector<std::size_t>& chain, const ops::OpPlan& op, bool micro) {
-    std::size_t parameters = 0, state = 0;
-    bool trained = false;
-    for (const std::size_t i : chain) {
-      LayerTensors& layer = tensors_[nodes_[i].layer];
-      const ops::OpPlan own = layer_plan(i);
-      for (std::size_t k = 0; k < own.parameters.size(); ++k) {
-        layer.of.specs.push_back(op.parameters.at(parameters++));
-        trained = trained || layer.of.trainable;
-        layer.calls.emplace_back(micro, calls(micro).size());
-      }
-      for (std::size_t k = 0; k < own.state.size(); ++k) {
-        layer.of.state.push_back(op.state.at(state++));
-        layer.call_of_state = {micro, calls(micro).size()};
-      }
-    }
-    ensure(parameters == op.parameters.size() && state == op.state.size(),
-           "{} has {} parameters and {} tensors of state, its layers have {} and {}",
-           op.description, op.parameters.size(), op.state.size(), parameters, state);
-    return trained;
+  // Adds the parameters and the state of the next call, which runs node i. Returns whether there
+  // are parameters that are trained.
+  bool add_tensors(std::size_t i, const ops::OpPlan& op, bool micro) {
+    LayerTensors& layer = tensors_[nodes_[i].layer];
+    layer.of.specs = op.parameters;
+    layer.of.state = op.state;
+    layer.call = {micro, calls(micro).size()};
+    return layer.of.trainable && !op.parameters.empty();
   }
 
   int add_saved(const ops::Op& op, bool micro) {
@@ -327,10 +240,10 @@ class Lowering {
     // The plan's order is the reverse.
     std::size_t next = plan.parameters.size(), next_frozen = plan.tensor_count(), next_state = 0;
     for (const LayerTensors& layer : tensors_) {
-      for (const auto& [micro, call] : layer.calls) {
+      const auto [micro, call] = layer.call;
+      for (std::size_t k = 0; k < layer.of.specs.size(); ++k) {
         calls(micro)[call].parameters.push_back(--(layer.of.trainable ? next : next_frozen));
       }
-      const auto [micro, call] = layer.call_of_state;
       for (std::size_t k = 0; k < layer.of.state.size(); ++k) {
         calls(micro)[call].state.push_back(next_state++);
       }
@@ -338,12 +251,10 @@ class Lowering {
     return plan;
   }
 
-  // The tensors of a layer, and the calls that have each parameter, and the state: whether they are
-  // in the micro-batched part, and their indices.
+  // The tensors of a layer, and its call: whether it is in the micro-batched part, and its index.
   struct LayerTensors {
     LayerParameters of;
-    std::vector<std::pair<bool, std::size_t>> calls = {};
-    std::pair<bool, std::size_t> call_of_state = {};
+    std::pair<bool, std::size_t> call = {};
   };
 
   const ModelSpec& model_;
@@ -356,7 +267,6 @@ class Lowering {
   std::vector<PlannedCall> micro_calls_, rest_calls_;
   std::vector<std::vector<int>> versions_;  // values; the natural one first
   std::vector<bool> trained_;               // whether a tensor depends on parameters
-  std::vector<bool> taken_in_;              // nodes that run with an earlier one
   std::vector<LayerTensors> tensors_;       // of each layer
 };
 

@@ -25,8 +25,6 @@ std::unique_ptr<Op> make_op(Team team, const AdaptiveAvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const UpsampleBilinearDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const ConcatDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const DropoutDesc& desc);
-// A pool that keeps the layout of its input, or writes a plain output (OpBackend::fuse).
-std::unique_ptr<Op> make_max_pool2d(Team team, const MaxPool2dDesc& desc, bool to_plain);
 // On the own Winograd kernels. `l2_bytes`: the cache of a core; with AVX-512 the maps have the type
 // `maps`, else fp32. Throws ConfigError for a shape without a result, DeviceError for a convolution
 // that Winograd cannot compute (has_winograd) and for a processor without AVX2.

@@ -17,9 +17,7 @@ namespace {
 
 class MaxPool2d : public Op {
  public:
-  // With `to_plain` the output is plain, with any layout of the input.
-  MaxPool2d(Team team, const MaxPool2dDesc& desc, bool to_plain)
-      : Op(plain_plan(desc)), team_(team) {
+  MaxPool2d(Team team, const MaxPool2dDesc& desc) : Op(plain_plan(desc)), team_(team) {
     const Shape& out = plan_.output.shape;
     std::int64_t block = channel_block(desc.input);
     if (block > 0) plan_.inputs = {desc.input};
@@ -40,8 +38,8 @@ class MaxPool2d : public Op {
     plane_bytes_ = static_cast<std::size_t>(geometry_.output_elements()) * element_bytes_;
     winner_bytes_ = geometry_.output_elements() * kernel_.winner_bytes;
     plan_.saved_bytes = static_cast<std::size_t>(planes_ * winner_bytes_);
-    transposed_ = to_plain && block > 1;
-    plan_.output = to_plain ? TensorLayout::plain(out, type) : image_layout(out, block, type);
+    transposed_ = desc.to_plain && block > 1;
+    plan_.output = desc.to_plain ? TensorLayout::plain(out, type) : image_layout(out, block, type);
     if (transposed_)
       plan_.workspace_bytes = static_cast<std::size_t>(team_.threads) * round_up(plane_bytes_, 64);
     plan_.description += fmt::format(" ({})", to_string(team_.simd));
@@ -125,12 +123,8 @@ class MaxPool2d : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_max_pool2d(Team team, const MaxPool2dDesc& desc, bool to_plain) {
-  return std::make_unique<MaxPool2d>(team, desc, to_plain);
-}
-
 std::unique_ptr<Op> make_op(Team team, const MaxPool2dDesc& desc) {
-  return make_max_pool2d(team, desc, false);
+  return std::make_unique<MaxPool2d>(team, desc);
 }
 
 }  // namespace ddpbench::ops::cpu

@@ -98,14 +98,6 @@ class OnednnBackend : public OpBackend {
         },
         desc);
   }
-  // A pool that writes a plain output itself saves the reorder, which would write the map again.
-  FusedOp fuse_whole(std::span<const OpDesc> chain) override {
-    const auto* const pool = std::get_if<MaxPool2dDesc>(&chain[0]);
-    if (pool == nullptr || chain.size() < 2 || !std::holds_alternative<ReorderDesc>(chain[1])) {
-      return {};
-    }
-    return {cpu::make_max_pool2d(context_->team(), *pool, true), 2};
-  }
   void loss(Stream&, const CrossEntropyDesc& desc, const LossArgs& args) override {
     cpu::softmax_cross_entropy(context_->threads, desc, args);
   }

@@ -7,10 +7,8 @@
 // computed once for all of them, or one channel of any map.
 #include "kernels/ops/cuda/kernels/pool_kernels.h"
 
-#include <algorithm>
 #include <type_traits>
 
-#include "kernels/ops/cuda/kernels/column_sums.h"
 #include "kernels/ops/cuda/kernels/launch.cuh"
 #include "kernels/ops/cuda/kernels/number.cuh"
 
@@ -83,7 +81,6 @@ struct PoolForward {
   PoolGeometry g;
   PoolWalk walk;  // of the output
   const T* x;
-  const float* bias;  // of tiles only
   T* y;
   Winner* winners;
 
@@ -115,12 +112,6 @@ struct PoolForward {
         }
         first = false;
       }
-    }
-    if (kTiles && bias != nullptr) {
-      float added[kCount];
-      load(bias + at.piece * kCount, added);
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kCount; ++k) best[k] += added[k];
     }
     if (g.relu) {
       DDPBENCH_UNROLL
@@ -185,81 +176,27 @@ struct PoolBackward {
 // Over tiles of channels-last maps of whole vectors. No pixel is in two windows, so a thread reads
 // a window's gradient and winners once and writes its four pixels. Where the number of rows or
 // columns is odd, the last one is in no window: its tiles have no gradient, and their pixels are
-// set to zero. With the gradient of a bias, which is the sum over all windows of what the winners
-// pass, each block writes the sums of its windows, and add_up_rows (column_sums.h) adds those up.
+// set to zero.
 template <typename T>
 struct PoolBackwardTiles {
   static constexpr std::uint32_t kCount = kVectorOf<T>;
-  static constexpr std::uint32_t kThreads = 512;
-  static constexpr int kBlocksAtOnce = 2, kPhases = 2;
-  // The most blocks that are launched for a multiprocessor: twice what fits at once in fp32 (38
-  // registers at compute capability 9.0), three times that in bf16.
-  static constexpr std::uint32_t kBlocksEach = 6;
-  struct Shared {
-    float sums[kThreads][kCount];
-  };
 
   PoolGeometry g;
-  PoolWalk walk;          // of the tiles, cut ones included
-  std::uint32_t count;    // of tiles, in vectors of channels
-  std::uint32_t threads;  // that take tiles: whole pixels, so each keeps its channels
-  std::uint32_t blocks;
+  PoolWalk walk;  // of the tiles, cut ones included
   const T* dy;
   const std::uint8_t* winners;
   T* dx;
-  float* sums;  // [blocks, channels]; null: no bias
 
-  explicit PoolBackwardTiles(const PoolGeometry& geometry) : g(geometry) {
-    const std::uint32_t rows = ceil_div(g.in_h, kPoolTile), columns = ceil_div(g.in_w, kPoolTile);
-    const std::uint32_t vectors = g.channels / kCount;
-    walk = walk_over(g, kCount, rows, columns);
-    count = g.batch * rows * columns * vectors;
-    threads = kThreads / vectors * vectors;
-    blocks = std::min(ceil_div(count, threads), g.multiprocessors * kBlocksEach);
-  }
-
-  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
-                                      std::uint32_t thread) const {
-    if (phase == 0) {
-      if (thread < threads) take_tiles(shared.sums[thread], block * threads + thread);
-      return;
+  __host__ __device__ void operator()(std::uint32_t index) const {
+    const PoolWalk::Place at = walk.place(index);
+    float gradient[kCount] = {};
+    std::uint32_t winner[kCount] = {};
+    if (at.h < g.out_h && at.w < g.out_w) {
+      const std::uint32_t from =
+          at.n * g.output.n + at.h * g.output.h + at.w * g.output.w + at.piece * kCount;
+      read_winners(winners + from, winner);
+      load(dy + from, gradient);
     }
-    const std::uint32_t vectors = g.channels / kCount;
-    for (std::uint32_t channel = thread; sums != nullptr && channel < g.channels;
-         channel += kThreads) {
-      float sum = 0;
-      for (std::uint32_t from = channel / kCount; from < threads; from += vectors) {
-        sum += shared.sums[from][channel % kCount];
-      }
-      sums[block * g.channels + channel] = sum;
-    }
-  }
-
-  __host__ __device__ void take_tiles(float (&to)[kCount], std::uint32_t first) const {
-    float sum[kCount] = {};
-    DDPBENCH_UNROLL_BY(1)
-    for (std::uint32_t index = first; index < count; index += blocks * threads) {
-      const PoolWalk::Place at = walk.place(index);
-      float gradient[kCount] = {};
-      std::uint32_t winner[kCount] = {};
-      if (at.h < g.out_h && at.w < g.out_w) {
-        const std::uint32_t from =
-            at.n * g.output.n + at.h * g.output.h + at.w * g.output.w + at.piece * kCount;
-        read_winners(winners + from, winner);
-        load(dy + from, gradient);
-      }
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kCount; ++k) {
-        sum[k] += winner[k] != kNoGradient<std::uint8_t> ? gradient[k] : 0.0F;
-      }
-      write(at, gradient, winner);
-    }
-    DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; k < kCount; ++k) to[k] = sum[k];
-  }
-
-  __host__ __device__ void write(const PoolWalk::Place& at, const float (&gradient)[kCount],
-                                 const std::uint32_t (&winner)[kCount]) const {
     T* const tile = dx + at.n * g.input.n + at.h * kPoolTile * g.input.h +
                     at.w * kPoolTile * g.input.w + at.piece * kCount;
     const std::uint32_t rows = g.in_h - at.h * kPoolTile, columns = g.in_w - at.w * kPoolTile;
@@ -341,12 +278,6 @@ struct WindowSumBackward {
 
 // ---- launches ----
 
-template <typename T, typename... Pointers>
-bool may_use_tiles(const PoolGeometry& g, const Pointers*... addresses) {
-  return g.channels_last && has_tile_kernels(g.window, g.channels, g.type) &&
-         are_vector_aligned(addresses...);
-}
-
 // Calls with(Winner(), count) for the type that can count a window's elements and the number of
 // channels of a thread, which these addresses of maps and winners decide.
 template <typename T, typename With, typename... Pointers>
@@ -364,42 +295,9 @@ cudaError_t with_winner_and_count(const PoolGeometry& g, const With& with,
   return cudaErrorInvalidValue;
 }
 
-template <typename T, typename Winner, std::uint32_t kCount, bool kTiles>
-cudaError_t forward_windows(const PoolGeometry& g, const PoolForwardCall& call,
-                            cudaStream_t stream) {
-  return for_each(g.output_count() / kCount, stream,
-                  PoolForward<T, Winner, kCount, kTiles>{
-                      g, walk_over(g, kCount, g.out_h, g.out_w), static_cast<const T*>(call.x),
-                      call.bias, static_cast<T*>(call.y), static_cast<Winner*>(call.winners)});
-}
-
-template <typename T>
-cudaError_t backward_tiles(const PoolGeometry& g, const PoolBackwardCall& call,
-                           cudaStream_t stream) {
-  PoolBackwardTiles<T> body(g);
-  body.dy = static_cast<const T*>(call.dy);
-  body.winners = static_cast<const std::uint8_t*>(call.winners);
-  body.dx = static_cast<T*>(call.dx);
-  body.sums = call.bias_gradient != nullptr ? static_cast<float*>(call.workspace) : nullptr;
-  const cudaError_t status = for_each_block(body.blocks, stream, body);
-  if (status != cudaSuccess || body.sums == nullptr) return status;
-  RowSums rows{};
-  rows.rows = body.blocks;
-  rows.columns = rows.split = g.channels;
-  rows.matrix = body.sums;
-  rows.sums = call.bias_gradient;
-  rows.accumulate = call.accumulate;
-  return add_up_rows(rows, stream);
-}
-
-template <typename T, typename Winner, std::uint32_t kCount>
-cudaError_t backward_windows(const PoolGeometry& g, const PoolBackwardCall& call,
-                             cudaStream_t stream) {
-  return for_each(g.input_count() / kCount, stream,
-                  PoolBackward<T, Winner, kCount>{
-                      g, walk_over(g, kCount, g.in_h, g.in_w), Divisor(g.window.stride_h),
-                      Divisor(g.window.stride_w), static_cast<const T*>(call.dy),
-                      static_cast<const Winner*>(call.winners), static_cast<T*>(call.dx)});
+// Whether the windows are tiles, and a thread takes a vector of channels.
+bool has_tiles(const PoolGeometry& g, std::uint32_t count) {
+  return count > 1 && g.window.is_tiling(kPoolTile);
 }
 
 template <typename Axis>
@@ -415,49 +313,47 @@ std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w) {
   return elements <= kNoGradient<std::uint16_t> ? 2 : 0;
 }
 
-bool has_tile_kernels(const KernelWindow2d& window, std::uint32_t channels, DataType type) {
-  const std::uint32_t vector = kVectorBytes / static_cast<std::uint32_t>(size_of(type));
-  return window.is_tiling(kPoolTile) && channels % vector == 0 &&
-         channels / vector <= PoolBackwardTiles<float>::kThreads;
-}
-
-std::size_t pool_bias_workspace_bytes(const PoolGeometry& g) {
-  const std::uint32_t blocks =
-      size_of(g.type) == 2 ? PoolBackwardTiles<Bf16>(g).blocks : PoolBackwardTiles<float>(g).blocks;
-  return std::size_t{blocks} * g.channels * sizeof(float);
-}
-
-cudaError_t pool_forward(const PoolGeometry& geometry, const PoolForwardCall& call,
+cudaError_t pool_forward(const PoolGeometry& g, const void* x, void* y, void* winners,
                          cudaStream_t stream) {
-  return with_element_type(geometry.type, [&](auto element) {
+  return with_element_type(g.type, [&](auto element) {
     using T = decltype(element);
-    if (may_use_tiles<T>(geometry, call.x, call.y, call.winners)) {
-      return forward_windows<T, std::uint8_t, kVectorOf<T>, true>(geometry, call, stream);
-    }
-    if (call.bias != nullptr) return cudaErrorInvalidValue;
-    return with_winner_and_count<T>(
-        geometry,
-        [&](auto winner, auto count) {
-          return forward_windows<T, decltype(winner), count.value, false>(geometry, call, stream);
-        },
-        call.x, call.y, call.winners);
+    const auto run = [&](auto winner, auto count) {
+      using Winner = decltype(winner);
+      constexpr std::uint32_t kCount = decltype(count)::value;
+      const auto launch = [&](auto tiles) {
+        return for_each(g.output_count() / kCount, stream,
+                        PoolForward<T, Winner, kCount, decltype(tiles)::value>{
+                            g, walk_over(g, kCount, g.out_h, g.out_w), static_cast<const T*>(x),
+                            static_cast<T*>(y), static_cast<Winner*>(winners)});
+      };
+      return has_tiles(g, kCount) ? launch(std::true_type()) : launch(std::false_type());
+    };
+    return with_winner_and_count<T>(g, run, x, y, winners);
   });
 }
 
-cudaError_t pool_backward(const PoolGeometry& geometry, const PoolBackwardCall& call,
+cudaError_t pool_backward(const PoolGeometry& g, const void* dy, const void* winners, void* dx,
                           cudaStream_t stream) {
-  return with_element_type(geometry.type, [&](auto element) {
+  return with_element_type(g.type, [&](auto element) {
     using T = decltype(element);
-    if (may_use_tiles<T>(geometry, call.dx, call.dy, call.winners)) {
-      return backward_tiles<T>(geometry, call, stream);
-    }
-    if (call.bias_gradient != nullptr) return cudaErrorInvalidValue;
-    return with_winner_and_count<T>(
-        geometry,
-        [&](auto winner, auto count) {
-          return backward_windows<T, decltype(winner), count.value>(geometry, call, stream);
-        },
-        call.dx, call.dy, call.winners);
+    const T* const from = static_cast<const T*>(dy);
+    T* const to = static_cast<T*>(dx);
+    const auto run = [&](auto winner, auto count) {
+      using Winner = decltype(winner);
+      constexpr std::uint32_t kCount = decltype(count)::value;
+      if (has_tiles(g, kCount)) {
+        const std::uint32_t h = ceil_div(g.in_h, kPoolTile), w = ceil_div(g.in_w, kPoolTile);
+        return for_each(g.batch * h * w * (g.channels / kCount), stream,
+                        PoolBackwardTiles<T>{g, walk_over(g, kCount, h, w), from,
+                                             static_cast<const std::uint8_t*>(winners), to});
+      }
+      return for_each(
+          g.input_count() / kCount, stream,
+          PoolBackward<T, Winner, kCount>{g, walk_over(g, kCount, g.in_h, g.in_w),
+                                          Divisor(g.window.stride_h), Divisor(g.window.stride_w),
+                                          from, static_cast<const Winner*>(winners), to});
+    };
+    return with_winner_and_count<T>(g, run, dx, dy, winners);
   });
 }
 

@@ -3,12 +3,12 @@
 //
 // Pooling over plain or channels-last maps.
 //
-// Max-pooling with a fused ReLU, and with the bias of the convolution before it (cuda_ops.h).
-// Forward keeps each window's winner as an index in the window. Backward looks, for each pixel,
-// through the windows that cover it: no atomics, the same sum every time. Bound by memory
-// bandwidth: forward reads the input and writes output and winners (1 byte each, 2 for windows over
-// 255 elements), backward the reverse. Backward of windows of 2 x 2 side by side reads every
-// gradient and winner once; of others, once for each pixel of a window, all but the first cached.
+// Max-pooling with a fused ReLU. Forward keeps each window's winner as an index in the window.
+// Backward looks, for each pixel, through the windows that cover it: no atomics, the same sum every
+// time. Bound by memory bandwidth: forward reads the input and writes output and winners (1 byte
+// each, 2 for windows over 255 elements), backward the reverse. Backward of windows of 2 x 2 side
+// by side reads every gradient and winner once; of others, once for each pixel of a window, all but
+// the first cached.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -34,7 +34,6 @@ struct PoolGeometry {
   bool channels_last = false;  // the order of both
   bool relu = false;
   DataType type = DataType::fp32;
-  std::uint32_t multiprocessors = 0;  // of the GPU: they set how many parts the bias's gradient has
 
   __host__ __device__ std::uint32_t input_count() const { return batch * channels * in_h * in_w; }
   __host__ __device__ std::uint32_t output_count() const {
@@ -45,35 +44,11 @@ struct PoolGeometry {
 // Bytes of one winner: 1 or 2; 0 when a window has more elements than 2 bytes can count.
 std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w);
 
-// Whether there are kernels for windows of 2 x 2 side by side over channels-last maps, which can
-// add a bias. Channels must be whole vectors of 16 bytes and at most 2048 (bf16: 4096). Batch and
-// extents do not matter.
-bool has_tile_kernels(const KernelWindow2d& window, std::uint32_t channels, DataType type);
-
-// One launch.
-struct PoolForwardCall {
-  const void* x = nullptr;
-  const float* bias = nullptr;  // null: none; else REQUIRES: has_tile_kernels(), channels-last
-                                // maps, all 32-byte aligned
-  void* y = nullptr;
-  void* winners = nullptr;
-};
-cudaError_t pool_forward(const PoolGeometry& geometry, const PoolForwardCall& call,
+// One launch each.
+cudaError_t pool_forward(const PoolGeometry& geometry, const void* x, void* y, void* winners,
                          cudaStream_t stream);
-
-// One launch, with the bias's gradient two. That gradient costs a row of sums a block more than the
-// pool moves. The geometry (multiprocessors included) decides the order of every sum.
-struct PoolBackwardCall {
-  const void* dy = nullptr;
-  const void* winners = nullptr;
-  void* dx = nullptr;
-  float* bias_gradient = nullptr;  // null: none; else REQUIRES as above
-  bool accumulate = false;         // bias_gradient +=
-  void* workspace = nullptr;       // pool_bias_workspace_bytes(), with a bias
-};
-std::size_t pool_bias_workspace_bytes(const PoolGeometry& geometry);
-cudaError_t pool_backward(const PoolGeometry& geometry, const PoolBackwardCall& call,
-                          cudaStream_t stream);
+cudaError_t pool_backward(const PoolGeometry& geometry, const void* dy, const void* winners,
+                          void* dx, cudaStream_t stream);
 
 // The windows along one axis. Output i averages [begin(i), end(i)) of the map.
 struct AverageAxis {

@@ -93,10 +93,6 @@ std::optional<FewChannelShape> few_channel_shape(const Context& context, const C
 
 }  // namespace
 
-bool has_own_kernels(const Context& context, const Conv2dDesc& desc) {
-  return few_channel_shape(context, desc, where_of(desc)).has_value();
-}
-
 ConvolutionShape::ConvolutionShape(const Context& context, const Conv2dDesc& desc,
                                    std::string where_text)
     : where(std::move(where_text)),

@@ -49,9 +49,6 @@ struct ConvolutionShape {
   }
 };
 
-// Whether there are own kernels for the passes of `desc`, which are then taken untried.
-bool has_own_kernels(const Context& context, const Conv2dDesc& desc);
-
 // The library's fastest algorithm for a pass (autotuner.h); without a trial its guess. The
 // arithmetic stays set in the descriptor of the pass. Throws DeviceError when no algorithm keeps to
 // the options.

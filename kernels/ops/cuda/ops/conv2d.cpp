@@ -1,17 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// conv2d, channels last, alone and with the max_pool2d behind it as one operation. 2 * batch * out
-// * oh * ow * in * kh * kw FLOPs forward, the same for each gradient; bytes are those of input,
-// output and weights, once each. Each pass is tuned separately (tune_convolution).
+// conv2d, channels last. 2 * batch * out * oh * ow * in * kh * kw FLOPs forward, the same for each
+// gradient; bytes are those of input, output and weights, once each. Each pass is tuned separately
+// (tune_convolution).
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 #include "kernels/ops/cuda/library/convolution.h"
-#include "kernels/ops/cuda/library/gradient_pass.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/ops/op.h"
@@ -231,94 +229,11 @@ class UnevenConv2d final : public Op {
   std::size_t copy_bytes_ = 0, first_ = 0;  // where the map begins in the copy
 };
 
-// The pool adds the bias of a convolution of the library. That saves a pass over the output's
-// gradient and, where the library does not add the bias itself, a pass over the output. Own kernels
-// of a convolution add the bias at no cost. The map between the two and its gradient are part of
-// the workspace.
-class BiasInPool final : public Op {
- public:
-  BiasInPool(const ContextPtr& context, const Conv2dDesc& conv, const MaxPool2dDesc& pool) {
-    Conv2dDesc without_bias = conv;
-    without_bias.bias = false;
-    conv_ = make_op(context, without_bias);
-    MaxPool2dDesc behind = pool;
-    behind.input = conv_->plan().output;
-    pool_ = make_max_pool2d(context, behind, true);
-    plan_ = plain_plan(conv);
-    plan_.description = conv_->plan().description + ", " + pool_->plan().description;
-    plan_.inputs = {conv_->plan().inputs[0]};
-    plan_.output = pool_->plan().output;
-    plan_.parameters[0].layout = conv_->plan().parameters[0].layout;
-    plan_.parameters[1].layout = pool_->plan().parameters[0].layout;
-    plan_.needed_inputs = conv_->plan().needed_inputs;
-    plan_.needs_output = pool_->plan().needs_output;
-    plan_.weight_type = conv_->plan().weight_type;
-    plan_.saved_bytes = pool_->plan().saved_bytes;
-    WorkspaceLayout workspace;
-    workspace.add(conv_->plan().output.bytes);
-    rest_ = workspace.add(std::max(conv_->plan().workspace_bytes, pool_->plan().workspace_bytes));
-    plan_.workspace_bytes = workspace.bytes();
-  }
-
-  void forward(Stream& stream, const ForwardArgs& args) override {
-    ForwardArgs first = args, second = args;
-    first.output = args.workspace;  // the map
-    first.parameters = args.parameters.first(1);
-    first.weight_copies = first_of(args.weight_copies);
-    first.saved = nullptr;
-    const std::array<const void*, 1> maps = {args.workspace};
-    second.inputs = maps;
-    second.parameters = args.parameters.last(1);
-    first.workspace = second.workspace = rest_of(args.workspace);
-    conv_->forward(stream, first);
-    pool_->forward(stream, second);
-  }
-
-  void backward(Stream& stream, const BackwardArgs& args) override {
-    BackwardArgs second = args, first = args;
-    const std::array<void*, 1> map_gradients = {args.workspace};
-    second.inputs = {};
-    second.grad_inputs = map_gradients;
-    second.parameters = args.parameters.last(1);
-    second.grad_parameters = args.grad_parameters.last(1);
-    first.output = nullptr;
-    first.grad_output = args.workspace;
-    first.parameters = args.parameters.first(1);
-    first.weight_copies = first_of(args.weight_copies);
-    first.grad_parameters = args.grad_parameters.first(1);
-    first.workspace = second.workspace = rest_of(args.workspace);
-    pool_->backward(stream, second);
-    conv_->backward(stream, first);
-  }
-
- private:
-  static std::span<const void* const> first_of(std::span<const void* const> weights) {
-    return weights.first(std::min<std::size_t>(weights.size(), 1));
-  }
-  void* rest_of(void* workspace) const { return static_cast<std::byte*>(workspace) + rest_; }
-
-  std::unique_ptr<Op> conv_, pool_;
-  std::size_t rest_ = 0;  // where the workspaces of the two begin
-};
-
-bool bias_is_better_in_pool(const Context& context, const Conv2dDesc& conv,
-                            const MaxPool2dDesc& pool) {
-  return conv.bias && !conv.fuse_relu && !has_own_kernels(context, conv) &&
-         pool_adds_bias(context, pool, conv.out_channels);
-}
-
 }  // namespace
 
 std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc) {
   if (!desc.window.is_even()) return std::make_unique<UnevenConv2d>(context, desc);
   return std::make_unique<Conv2d>(std::move(context), desc, where_of(desc));
-}
-
-std::unique_ptr<Op> make_conv2d_max_pool2d(const ContextPtr& context, const Conv2dDesc& conv,
-                                           const MaxPool2dDesc& pool) {
-  output_shape(conv);
-  if (!bias_is_better_in_pool(*context, conv, pool)) return nullptr;
-  return std::make_unique<BiasInPool>(context, conv, pool);
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -93,14 +93,6 @@ class CudaBackend final : public OpBackend {
     const auto current = make_current();
     return std::visit([&](const auto& d) { return make_op(context_, d); }, desc);
   }
-  FusedOp fuse_whole(std::span<const OpDesc> chain) override {
-    if (chain.size() < 2) return {};
-    const auto* const conv = std::get_if<Conv2dDesc>(&chain[0]);
-    const auto* const pool = std::get_if<MaxPool2dDesc>(&chain[1]);
-    if (conv == nullptr || pool == nullptr) return {};
-    const auto current = make_current();
-    return {make_conv2d_max_pool2d(context_, *conv, *pool), 2};
-  }
   ddpbench::cuda::CurrentDevice make_current() const {
     return ddpbench::cuda::CurrentDevice(context_->device.ordinal());
   }

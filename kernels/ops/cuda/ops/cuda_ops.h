@@ -5,8 +5,11 @@
 // all can be recorded in a CUDA graph (after one call each, which loads the kernels).
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string_view>
 
+#include "kernels/ops/cuda/kernels/column_sums.h"
 #include "kernels/ops/cuda/library/context.h"
 #include "kernels/ops/op.h"
 
@@ -15,7 +18,7 @@ namespace ddpbench::ops::cuda {
 std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const BatchNorm2dDesc& desc);
-std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc);
+std::unique_ptr<Op> make_op(const ContextPtr& context, const MaxPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const ActivationDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const AddDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const ReorderDesc& desc);
@@ -25,19 +28,56 @@ std::unique_ptr<Op> make_op(const ContextPtr& context, const UpsampleBilinearDes
 std::unique_ptr<Op> make_op(const ContextPtr& context, const ConcatDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const DropoutDesc& desc);
 
-// A convolution and a pool as one operation (OpBackend::fuse). Only the pool reads the convolution.
-// Null where the two are better apart.
-std::unique_ptr<Op> make_conv2d_max_pool2d(const ContextPtr& context, const Conv2dDesc& conv,
-                                           const MaxPool2dDesc& pool);
-// A pool that adds the bias of the convolution before it, one value a channel, and then rectifies:
-// max(x) + b is max(x + b), since rounding keeps the order of sums. Only among values that the sum
-// makes equal may another one win. REQUIRES: pool_adds_bias(), a channels-last input.
-std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias);
-bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int64_t channels);
-
 // Waits for all work of the device, since the tensors may be results of other streams. Then blocks
 // until the conversion is done.
 void convert(Context& context, const TensorLayout& from_layout, const void* from,
              const TensorLayout& to_layout, void* to);
+
+// The pass of convolutions and linear layers over their output's gradient, before the library's
+// calls: it rectifies the gradient and sums that of the bias (column_sums.h has the cost).
+class GradientPass {
+ public:
+  // The output is [rows, columns] in memory. Each column belongs to one element of the bias.
+  struct Shape {
+    DataType type = DataType::fp32;
+    std::uint32_t rows = 0, columns = 0;
+    bool relu = false, bias = false;
+  };
+
+  GradientPass() = default;
+  // Takes its part of backward's workspace.
+  GradientPass(const Shape& shape, WorkspaceLayout& workspace) : shape_(shape) {
+    if (shape.relu) {
+      masked_ = workspace.add(std::size_t{shape.rows} * shape.columns * size_of(shape.type));
+    }
+    if (shape.bias) sums_ = workspace.add(column_sums_workspace_bytes(shape.rows, shape.columns));
+  }
+
+  // Returns where the rectified gradient lies: in the workspace, or where it was. The bias's
+  // gradient is the last of grad_parameters.
+  const void* run(const BackwardArgs& args, cudaStream_t stream, std::string_view where) const {
+    const bool bias = shape_.bias && args.grad_parameters.back() != nullptr;
+    if (!shape_.relu && !bias) return args.grad_output;
+    auto* const workspace = static_cast<std::byte*>(args.workspace);
+    ColumnSums pass{};
+    pass.type = shape_.type;
+    pass.rows = shape_.rows;
+    pass.columns = shape_.columns;
+    pass.gradient = args.grad_output;
+    if (shape_.relu) {
+      pass.output = args.output;
+      pass.masked = workspace + masked_;
+    }
+    pass.sums = bias ? static_cast<float*>(args.grad_parameters.back()) : nullptr;
+    pass.accumulate = args.accumulate;
+    pass.workspace = workspace + sums_;
+    check(column_sums(pass, stream), where, "column_sums");
+    return shape_.relu ? pass.masked : args.grad_output;
+  }
+
+ private:
+  Shape shape_;
+  std::size_t masked_ = 0, sums_ = 0;
+};
 
 }  // namespace ddpbench::ops::cuda

@@ -17,7 +17,6 @@
 
 #include "base/error.h"
 #include "kernels/ops/cuda/library/gemm.h"
-#include "kernels/ops/cuda/library/gradient_pass.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/ops/op.h"

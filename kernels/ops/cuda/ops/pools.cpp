@@ -41,11 +41,7 @@ void keep_layout(const TensorLayout& input, OpPlan& plan) {
 
 class MaxPool2d final : public Op {
  public:
-  MaxPool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias, std::string where)
-      : Op(plain_plan(desc)),
-        context_(std::move(context)),
-        where_(std::move(where)),
-        has_bias_(adds_bias) {
+  explicit MaxPool2d(const MaxPool2dDesc& desc) : Op(plain_plan(desc)), where_(where_of(desc)) {
     keep_layout(desc.input, plan_);
     element_index(element_count(desc.input.shape), where_);
     const std::uint32_t outputs = element_index(element_count(plan_.output.shape), where_);
@@ -56,28 +52,19 @@ class MaxPool2d final : public Op {
                                     desc.window.kernel_h, desc.window.kernel_w));
     }
     plan_.saved_bytes = std::size_t{outputs} * bytes;
-    if (has_bias_) plan_bias(desc);
     plan_.description += " (own kernel)";
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
-    const auto* const bias = has_bias_ ? static_cast<const float*>(args.parameters[0]) : nullptr;
-    check(pool_forward(geometry_,
-                       {.x = args.inputs[0], .bias = bias, .y = args.output, .winners = args.saved},
-                       native_stream(stream)),
+    check(pool_forward(geometry_, args.inputs[0], args.output, args.saved, native_stream(stream)),
           where_, "pool_forward");
   }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
     if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
-    const PoolBackwardCall call{
-        .dy = args.grad_output,
-        .winners = args.saved,
-        .dx = args.grad_inputs[0],
-        .bias_gradient = has_bias_ ? static_cast<float*>(args.grad_parameters[0]) : nullptr,
-        .accumulate = args.accumulate,
-        .workspace = args.workspace};
-    check(pool_backward(geometry_, call, native_stream(stream)), where_, "pool_backward");
+    check(pool_backward(geometry_, args.grad_output, args.saved, args.grad_inputs[0],
+                        native_stream(stream)),
+          where_, "pool_backward");
   }
 
  private:
@@ -95,25 +82,10 @@ class MaxPool2d final : public Op {
                  .output = image_strides(plan_.output),
                  .channels_last = is_nhwc(plan_.inputs[0]),
                  .relu = desc.fuse_relu,
-                 .type = desc.input.type,
-                 .multiprocessors = multiprocessors_of(*context_, where_)};
+                 .type = desc.input.type};
   }
 
-  void plan_bias(const MaxPool2dDesc& desc) {
-    ensure(has_tile_kernels(geometry_.window, geometry_.channels, geometry_.type),
-           "{}: the kernels add no bias to such windows", where_);
-    MaxPool2dDesc without_relu = desc;
-    without_relu.fuse_relu = false;
-    plan_.description =
-        plain_plan(without_relu).description + (desc.fuse_relu ? " +bias +relu" : " +bias");
-    const Shape channels = {plan_.output.shape[1]};
-    plan_.parameters = {{"bias", channels, TensorLayout::plain(channels)}};
-    plan_.workspace_bytes = pool_bias_workspace_bytes(geometry_);
-  }
-
-  ContextPtr context_;
   std::string where_;
-  bool has_bias_;
   PoolGeometry geometry_;
 };
 
@@ -175,18 +147,9 @@ class WindowSum final : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias) {
-  return std::make_unique<MaxPool2d>(std::move(context), desc, adds_bias, where_of(desc));
+std::unique_ptr<Op> make_op(const ContextPtr&, const MaxPool2dDesc& desc) {
+  return std::make_unique<MaxPool2d>(desc);
 }
-
-std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc) {
-  return make_max_pool2d(std::move(context), desc, false);
-}
-
-bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int64_t channels) {
-  return has_tile_kernels(kernel_window(desc.window), narrow(channels), context.activation_type());
-}
-
 std::unique_ptr<Op> make_op(const ContextPtr&, const AvgPool2dDesc& desc) {
   return std::make_unique<WindowSum<AverageAxis>>(desc);
 }
