@@ -246,8 +246,7 @@ struct LinearDesc {
   bool bias = true;
   bool fuse_relu = false;
   bool needs_grad_input = true;
-  // In fp32, whatever type the backend's activations have, and untuned: equal devices compute equal
-  // bits.
+  // In fp32, whatever type the backend's activations have: equal devices compute equal bits.
   bool is_plain = false;
 };
 

@@ -161,8 +161,8 @@ TEST(CudaBackend, AStepHasNoMoreNodesThanTheyWereCounted) {
   const auto nodes = [](CudaPrecision precision, ConvolutionKernels convolutions) {
     return nodes_of_a_step({.precision = precision, .convolutions = convolutions});
   };
-  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::own), 22U);
-  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::library), 24U);
+  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::own), 23U);
+  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::library), 25U);
   EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::own), 28U);
   EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::library), 31U);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conditions of planning on the stand-in: an empty cache, given times, a lack of memory.
+// Conditions of planning on the stand-in: an empty cache, a lack of memory.
 #pragma once
 
 #include <fmt/format.h>
@@ -35,20 +35,11 @@ class CacheDirectory {
     const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
     return cuda::from_text(text);
   }
-  void write(const std::map<std::string, cuda::AlgorithmChoice>& choices) const {
-    std::ofstream(file()) << cuda::to_text(choices);
-  }
 
  private:
   std::filesystem::path file() const { return path_ / cuda::AlgorithmCache::kFileName; }
 
   std::filesystem::path path_;
-};
-
-class PretendCosts {
- public:
-  explicit PretendCosts(const test::PretendedCosts& costs) { test::pretended_costs() = costs; }
-  ~PretendCosts() { test::pretended_costs() = {}; }
 };
 
 // So little memory that no operand of a convolution fits.

@@ -190,15 +190,6 @@ TEST_F(CudaProgram, ResolvesTheBackendWhereAllRunsHaveOne) {
   EXPECT_EQ(backend("ddp,ps"), "auto");  // ps shares GPUs here, which NCCL refuses
 }
 
-// The choice is measured by each process, or read from what the first one stored. It is verified in
-// both precisions whose bounds allow only rounding when all run the same algorithm.
-TEST_F(CudaProgram, RanksTakeTheSameOfSeveralAlgorithmsForAProduct) {
-  program.environment["STAND_IN_PRODUCT_ALGORITHMS"] = "3";
-  for (const char* const precision : {"--precision=fp32", "--precision=bf16"}) {
-    expect_trained_on_cuda(CudaProgram::run("ddp", {precision}));
-  }
-}
-
 TEST_F(CudaProgram, CatchesAPlantedFault) {
   const auto result =
       program.run(test::small_run("ddp", {"--device=cuda", "--precision=fp32", "--inject=sum"}));

@@ -31,9 +31,7 @@ Operation& of(cublasLtMatmulDesc_t d) { return *reinterpret_cast<Operation*>(d);
 Matrix& of(cublasLtMatrixLayout_t d) { return *reinterpret_cast<Matrix*>(d); }
 
 constexpr std::uint64_t kMark = 0x616c676f;  // marks an algorithm that the heuristic gave
-// The heuristic's second algorithm is refused when it is to run.
-constexpr std::uint64_t kRefused = 1;
-constexpr std::size_t workspace_of(std::uint64_t algorithm) { return 300 + 16 * algorithm; }
+constexpr std::size_t kWorkspace = 300;
 
 struct Preference {
   std::uint32_t alignment = 256;  // the library's default
@@ -103,17 +101,6 @@ struct Product {
         store(d.type, d_data, at, relu && sum < 0 ? 0 : sum);
       }
     }
-    if (operation.epilogue == CUBLASLT_EPILOGUE_BGRADB) sum_b();
-  }
-
-  void sum_b() const {
-    for (std::uint64_t j = 0; j < d.columns; ++j) {
-      double sum = 0;
-      for (std::uint64_t t = 0; t < terms(); ++t) {
-        sum += element(b, transpose_b(), b_data, t, j, false);
-      }
-      store(CUDA_R_32F, operation.vector, j, sum);
-    }
   }
 };
 
@@ -151,7 +138,6 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
     std::memcpy(&field, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
   };
-  std::int32_t vector_type = 0;
   switch (attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA:
       return set(of(d).transpose_a);
@@ -161,8 +147,6 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
       return set(of(d).epilogue);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return set(of(d).vector);
-    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
-      return set(vector_type);
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -206,20 +190,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* found) {
   const Product product{of(operation), of(a), of(b), of(d), nullptr, nullptr, nullptr, 0};
-  if (!product.fits() || of(preference).workspace_bytes < workspace_of(8) ||
+  if (!product.fits() || of(preference).workspace_bytes < kWorkspace ||
       of(preference).alignment > 16) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const auto& products = ddpbench::test::products();
-  *found = std::min(requested, products.algorithms);
-  for (int i = 0; i < *found; ++i) {
-    results[i] = {};
-    results[i].algo.data[0] = kMark;
-    const auto algorithm = static_cast<std::uint64_t>(products.backwards ? *found - 1 - i : i);
-    results[i].algo.data[1] = algorithm;
-    results[i].workspaceSize = workspace_of(algorithm);
-    results[i].state = CUBLAS_STATUS_SUCCESS;
-  }
+  *found = std::min(requested, 1);
+  results[0] = {};
+  results[0].algo.data[0] = kMark;
+  results[0].workspaceSize = kWorkspace;
+  results[0].state = CUBLAS_STATUS_SUCCESS;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -240,15 +219,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   const bool aligned = is_aligned(a) && is_aligned(b) && is_aligned(d) && is_aligned(workspace) &&
                        is_aligned(product.operation.vector);
   if (!product.fits() || !aligned || c != d || *static_cast<const float*>(alpha) != 1 ||
-      algorithm->data[0] != kMark || bytes < workspace_of(algorithm->data[1])) {
+      algorithm->data[0] != kMark || bytes < kWorkspace) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (algorithm->data[1] == kRefused || ddpbench::test::products().refused) {
-    return CUBLAS_STATUS_NOT_SUPPORTED;
-  }
-  const bool is_first = algorithm->data[1] == 0;
   ddpbench::test::queue(stream, [=] {
-    if (is_first) ddpbench::test::let_time_pass(ddpbench::test::pretended_costs().first_product_ms);
     std::memset(workspace, 0xFF, bytes);
     product.run();
   });

@@ -58,19 +58,6 @@ std::atomic<int>& algorithm_searches() {
   return searches;
 }
 
-Products& products() {
-  static Products products{.algorithms = [] {
-    const char* const wanted = std::getenv("STAND_IN_PRODUCT_ALGORITHMS");
-    return wanted == nullptr ? 1 : std::atoi(wanted);
-  }()};
-  return products;
-}
-
-PretendedCosts& pretended_costs() {
-  static PretendedCosts costs;
-  return costs;
-}
-
 }  // namespace ddpbench::test
 
 extern "C" {

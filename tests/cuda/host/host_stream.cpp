@@ -18,8 +18,6 @@
 
 namespace {
 
-std::atomic<double> passed_ms = 0;  // added to the real time
-
 // After STAND_IN_HANGS_AT reached events the "GPU" hangs: its streams stand still, and a wait for
 // one never ends. The file "hangs" shows that this began.
 std::atomic<long> reached_events = 0;
@@ -32,7 +30,7 @@ void hang_if_asked() {
 
 double now_ms() {
   using Milliseconds = std::chrono::duration<double, std::milli>;
-  return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count() + passed_ms;
+  return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Lives until its last record has run, as CUDA's event does after its destruction.
@@ -200,8 +198,6 @@ bool& waits_for_streams() {
   static bool waits = false;
   return waits;
 }
-
-void let_time_pass(double ms) { passed_ms += ms; }
 
 int current_device() { return device_of_thread; }
 

@@ -103,21 +103,6 @@ struct LaunchedGraph {
 };
 LaunchedGraph& launched_graph();
 
-// The time that the events' clock adds to a product by cuBLASLt's first algorithm. Test hook.
-struct PretendedCosts {
-  double first_product_ms = 0;
-};
-PretendedCosts& pretended_costs();
-// cuBLASLt's algorithms for a product. Test hook.
-struct Products {
-  int algorithms = 1;      // the heuristic finds these, or STAND_IN_PRODUCT_ALGORITHMS
-  bool backwards = false;  // the list has the other order
-  bool refused = false;    // none can be run
-};
-Products& products();
-// Moves the clock of the events.
-void let_time_pass(double ms);
-
 }  // namespace ddpbench::test
 
 struct CUstream_st {

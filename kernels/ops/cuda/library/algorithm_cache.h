@@ -17,7 +17,7 @@
 namespace ddpbench::ops::cuda {
 
 struct AlgorithmChoice {
-  int algorithm = 0;                // its number, or a hash of how the library describes it
+  int algorithm = 0;                // its number
   int math = 0;                     // the library's word for the arithmetic
   std::size_t workspace_bytes = 0;  // as measured
   bool fused = false;               // forward adds the bias and rectifies in the same call

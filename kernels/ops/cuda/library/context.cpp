@@ -98,18 +98,4 @@ std::uint32_t element_index(std::int64_t count, std::string_view operation) {
   return static_cast<std::uint32_t>(count);
 }
 
-PlanningMemory::PlanningMemory(std::size_t bytes, std::string_view operation) {
-  if (bytes == 0) return;
-  const cudaError_t status = cudaMalloc(&data_, bytes);
-  if (status == cudaErrorMemoryAllocation) {
-    static_cast<void>(cudaGetLastError());  // the error is not sticky: the device stays usable
-    throw NoPlanningMemory(fmt::format(
-        "{}: planning it takes {} more bytes than the GPU has free; use a smaller batch", operation,
-        bytes));
-  }
-  check(status, operation, "cudaMalloc for planning");
-}
-
-PlanningMemory::~PlanningMemory() { static_cast<void>(cudaFree(data_)); }
-
 }  // namespace ddpbench::ops::cuda

@@ -89,25 +89,4 @@ class WorkspaceLayout {
   std::size_t bytes_ = 0;
 };
 
-// The GPU has no memory left for a measurement. Planning goes on without it, since the run itself
-// may need less. Whether the run fits is checked when its memory is known.
-class NoPlanningMemory : public ConfigError {
- public:
-  using ConfigError::ConfigError;
-};
-
-// Device memory for planning only. It is not counted, since no step holds it. Throws
-// NoPlanningMemory.
-class PlanningMemory {
- public:
-  PlanningMemory(std::size_t bytes, std::string_view operation);
-  ~PlanningMemory();
-  PlanningMemory(const PlanningMemory&) = delete;
-  PlanningMemory& operator=(const PlanningMemory&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
-
 }  // namespace ddpbench::ops::cuda

@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 #include "kernels/ops/cuda/kernels/few_channels.h"
-#include "kernels/ops/cuda/library/autotuner.h"
 #include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cuda {
@@ -145,6 +145,51 @@ namespace {
 // workspace that all operations share.
 constexpr std::size_t kWorkspaceLimit = 256 * kMiB;
 
+// Device memory for a trial only. It is not counted, since no step holds it.
+class PlanningMemory {
+ public:
+  // Throws DeviceError when the GPU has no memory left.
+  PlanningMemory(std::size_t bytes, std::string_view operation) {
+    if (bytes > 0) check(cudaMalloc(&data_, bytes), operation, "cudaMalloc for planning");
+  }
+  ~PlanningMemory() { static_cast<void>(cudaFree(data_)); }
+  PlanningMemory(const PlanningMemory&) = delete;
+  PlanningMemory& operator=(const PlanningMemory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+// The stream on which algorithms are tried.
+class TrialStream {
+ public:
+  explicit TrialStream(const Context& context)
+      : context_(context), stream_(context.device.make_stream()), native_(context.use(*stream_)) {}
+  // cuDNN must not keep a stream that no longer exists. Where no algorithm ran, the memory that is
+  // freed next may still be filled.
+  ~TrialStream() {
+    static_cast<void>(cudnnSetStream(context_.cudnn, nullptr));
+    static_cast<void>(cudaStreamSynchronize(native_));
+  }
+  TrialStream(const TrialStream&) = delete;
+  TrialStream& operator=(const TrialStream&) = delete;
+
+  void synchronize() { stream_->synchronize(); }
+  // Fills memory with values like those of a step, not with zeros: power, and so the clock rate,
+  // depends on them.
+  void fill(DataType type, const PlanningMemory& memory, std::int64_t count,
+            const std::string& where) {
+    check(fill_with_pattern(type, memory.data(), element_index(count, where), native_), where,
+          "filling memory for a trial");
+  }
+
+ private:
+  const Context& context_;
+  std::unique_ptr<Stream> stream_;
+  cudaStream_t native_;
+};
+
 // What differs between the three passes. `Memory` is that of x, w and y, or of their gradients.
 struct Memory {
   void *x, *w, *y;
@@ -234,7 +279,7 @@ class LibraryCandidates {
     const Memory memory{x.data(), w.data(), y.data()};
     const std::size_t workspace_bytes = largest_workspace();
     const PlanningMemory space(workspace_bytes, shape_.where);
-    TuningStream stream(context_);
+    TrialStream stream(context_);
     stream.fill(shape_.type, x, shape_.x_count, shape_.where);
     stream.fill(shape_.type, w, shape_.w_count, shape_.where);
     stream.fill(shape_.type, y, shape_.y_count, shape_.where);
@@ -246,11 +291,8 @@ class LibraryCandidates {
       const cudnnStatus_t status = Pass::kFind(
           context_.cudnn, a, in_a, b, in_b, shape_.convolution(Pass::kPass), c, in_c,
           static_cast<int>(results.size()), &count, results.data(), space.data(), workspace_bytes);
-      if (status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
-        throw NoPlanningMemory(shape_.where + ": cuDNN lacks memory for its search");
-      }
       check(status, shape_.where, "the search for cuDNN's fastest algorithm");
-      stream.stream().synchronize();
+      stream.synchronize();
       results.resize(static_cast<std::size_t>(count));
       return results;
     };
@@ -348,7 +390,7 @@ class LibraryCandidates {
 
   // Whether the library adds the bias and rectifies in the same call, found by calling it. Only one
   // algorithm has the identity activation (cuDNN's reference of the call).
-  bool can_fuse(AlgorithmChoice choice, const Memory& memory, TuningStream& stream) const {
+  bool can_fuse(AlgorithmChoice choice, const Memory& memory, TrialStream& stream) const {
     if (!shape_.bias) return false;
     if (!shape_.relu && choice.algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) {
       return false;
@@ -361,7 +403,7 @@ class LibraryCandidates {
     stream.fill(shape_.type, bias, shape_.out_channels, shape_.where);
     const cudnnStatus_t status = convolve(
         context_, shape_, choice, {memory.x, memory.w, bias.data(), memory.y}, workspace.data());
-    stream.stream().synchronize();
+    stream.synchronize();
     return status == CUDNN_STATUS_SUCCESS;
   }
 
@@ -369,13 +411,28 @@ class LibraryCandidates {
   const ConvolutionShape& shape_;
 };
 
+// The choice that the cache remembers, else the fastest by trial, which it then remembers; nullopt:
+// none ran.
+template <typename Pass>
+std::optional<AlgorithmChoice> choose(Context& context, const std::string& key,
+                                      const LibraryCandidates<Pass>& candidates) {
+  if (auto known = context.algorithms.find(key); known && candidates.has(*known)) return known;
+  try {
+    const std::optional<AlgorithmChoice> fastest = candidates.measure();
+    if (fastest) context.algorithms.store(key, *fastest);
+    return fastest;
+  } catch (const DeviceError&) {
+    // Without memory for a trial, planning goes on with a guess: the run itself may need less. If
+    // the GPU itself fails, the next call reports it.
+    static_cast<void>(cudaGetLastError());
+    return candidates.guess();
+  }
+}
+
 template <typename Pass>
 AlgorithmChoice tune(Context& context, const ConvolutionShape& shape) {
   const LibraryCandidates<Pass> candidates(context, shape);
-  auto choice = autotune(context.algorithms, shape.key + "|" + Pass::kName,
-                         {.has = [&](AlgorithmChoice& known) { return candidates.has(known); },
-                          .fastest = [&] { return candidates.measure(); },
-                          .untried = [&] { return candidates.guess(); }});
+  auto choice = choose(context, shape.key + "|" + Pass::kName, candidates);
   if (!choice) {
     throw DeviceError(fmt::format("{}: {}: no algorithm of cuDNN's works in {}{} and {} bytes",
                                   shape.where, Pass::kName, to_string(context.options.precision),

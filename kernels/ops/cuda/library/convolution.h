@@ -49,7 +49,7 @@ struct ConvolutionShape {
   }
 };
 
-// The library's fastest algorithm for a pass (autotuner.h); without a trial its guess. The
+// The library's fastest algorithm for a pass; without memory for a trial its guess. The
 // arithmetic stays set in the descriptor of the pass. Throws DeviceError when no algorithm keeps to
 // the options.
 AlgorithmChoice tune_convolution(Context& context, const ConvolutionShape& shape,
