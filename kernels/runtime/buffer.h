@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ddpbench {
 
@@ -71,31 +72,28 @@ struct BufferView {
   }
 };
 
-// The memory behind a Buffer; each device kind has its own. Destruction frees it and gives the
-// bytes back to the device's counters.
-class Allocation {
- public:
-  virtual ~Allocation() = default;
-  virtual BufferView view() const noexcept = 0;
-  // A token with which another process of this host can map this memory while this process lives
-  // (for CPU devices "memfd:<pid>:<fd>:<bytes>"). Empty when the memory is process_private.
-  virtual std::string export_handle() const = 0;
-};
-
 // Owner of device memory, 64-byte aligned, zeroed. Movable, not copyable.
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(std::unique_ptr<Allocation> allocation) : allocation_(std::move(allocation)) {}
+  // The memory is freed with its last `owner`. Another process of this host can map it by `handle`
+  // while this process lives (on CPU devices "memfd:<pid>:<fd>:<bytes>"); empty: it is
+  // process_private.
+  Buffer(BufferView view, std::shared_ptr<void> owner, std::string handle = {})
+      : view_(view), owner_(std::move(owner)), handle_(std::move(handle)) {}
+  Buffer(Buffer&&) = default;
+  Buffer& operator=(Buffer&&) = default;
 
-  BufferView view() const noexcept { return allocation_ ? allocation_->view() : BufferView{}; }
+  BufferView view() const noexcept { return owner_ ? view_ : BufferView{}; }
   std::byte* data() const noexcept { return view().data; }
   std::size_t bytes() const noexcept { return view().bytes; }
-  std::string export_handle() const { return allocation_ ? allocation_->export_handle() : ""; }
-  explicit operator bool() const noexcept { return allocation_ != nullptr; }
+  std::string export_handle() const { return handle_; }
+  explicit operator bool() const noexcept { return owner_ != nullptr; }
 
  private:
-  std::unique_ptr<Allocation> allocation_;
+  BufferView view_;
+  std::shared_ptr<void> owner_;
+  std::string handle_;
 };
 
 }  // namespace ddpbench

@@ -64,8 +64,8 @@ std::size_t counted_bytes(std::size_t bytes) noexcept { return round_up(bytes, k
 // calling thread: from the heap for small buffers, own page mappings for large ones, memfd for what
 // other ranks map. The memory counts as counted_bytes(). When there is not enough, throws
 // DeviceError with a table of what `counter` counts.
-std::unique_ptr<Allocation> allocate_cpu_memory(const CpuMemoryRequest& request,
-                                                std::shared_ptr<MemoryCounter> counter) {
+Buffer allocate_cpu_memory(const CpuMemoryRequest& request,
+                           const std::shared_ptr<MemoryCounter>& counter) {
   // A request for more pages than the host has would wake the out-of-memory killer.
   if (request.bytes >= physical_memory_bytes()) {
     throw_out_of_memory(
@@ -97,10 +97,9 @@ std::unique_ptr<Allocation> allocate_cpu_memory(const CpuMemoryRequest& request,
   if (!is_small && !populate_memory(view)) {
     throw_out_of_memory(request, *counter, std::strerror(errno));
   }
-  auto counted = std::make_unique<CountedBytes>(std::move(counter), request.category,
-                                                counted_bytes(request.bytes));
-  return std::make_unique<OwnedMemory>(BufferView{view.data, request.bytes}, std::move(owner),
-                                       std::move(counted), std::move(handle));
+  return {BufferView{view.data, request.bytes},
+          counted_memory(counter, request.category, counted_bytes(request.bytes), owner),
+          std::move(handle)};
 }
 
 // Binds the calling thread to one OS processor number. Returns 0 or an errno value.
@@ -180,13 +179,13 @@ class CpuDevice final : public Device {
   }
 
   Buffer allocate(std::size_t bytes, MemoryCategory category, Sharing sharing) override {
-    return Buffer(allocate_cpu_memory({name(), bytes, category, sharing}, counter_));
+    return allocate_cpu_memory({name(), bytes, category, sharing}, counter_);
   }
 
   bool is_host_accessible() const noexcept override { return true; }
   Buffer allocate_staging(std::size_t bytes) override {
     const CpuMemoryRequest request{name(), bytes, MemoryCategory::input, Sharing::process_private};
-    return Buffer(allocate_cpu_memory(request, std::make_shared<MemoryCounter>()));
+    return allocate_cpu_memory(request, std::make_shared<MemoryCounter>());
   }
 
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(*this); }

@@ -44,19 +44,18 @@ std::byte* real(std::byte* address) {
   return address;  // of host memory
 }
 
-class FarAllocation final : public Allocation {
+class FarMemory {
  public:
-  explicit FarAllocation(std::size_t bytes) : bytes_(bytes) {
+  explicit FarMemory(std::size_t bytes) : bytes_(bytes) {
     void* const address = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     address_ = static_cast<std::byte*>(address);
     far_memory().push_back({address_, bytes_.data(), bytes});
   }
-  ~FarAllocation() override {
+  ~FarMemory() {
     std::erase_if(far_memory(), [this](const Far& far) { return far.address == address_; });
     ::munmap(address_, bytes_.size());
   }
-  BufferView view() const noexcept override { return {address_, bytes_.size()}; }
-  std::string export_handle() const override { return ""; }
+  BufferView view() const noexcept { return {address_, bytes_.size()}; }
 
  private:
   std::vector<std::byte> bytes_;
@@ -82,7 +81,8 @@ class FarDevice final : public Device {
   void bind_calling_thread() override {}
   Buffer allocate(std::size_t bytes, MemoryCategory, Sharing) override {
     allocated.push_back(bytes);
-    return Buffer(std::make_unique<FarAllocation>(bytes));
+    const auto memory = std::make_shared<FarMemory>(bytes);
+    return {memory->view(), memory};
   }
   bool is_host_accessible() const noexcept override { return false; }
   Buffer allocate_staging(std::size_t bytes) override { return queued_.allocate_staging(bytes); }

@@ -7,22 +7,6 @@
 #include <stdexcept>
 
 namespace ddpbench::test {
-namespace {
-
-class HostAllocation final : public Allocation {
- public:
-  explicit HostAllocation(std::size_t bytes) : bytes_(bytes) {}
-  BufferView view() const noexcept override {
-    return {const_cast<std::byte*>(bytes_.data()), bytes_.size()};
-  }
-  std::string export_handle() const override { return ""; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
-}  // namespace
-
 class QueuedEvent final : public Event {
  public:
   explicit QueuedEvent(QueuedDevice& device) : device_(device) {}
@@ -126,7 +110,8 @@ Buffer QueuedDevice::allocate(std::size_t bytes, MemoryCategory, Sharing) {
 }
 
 Buffer QueuedDevice::allocate_staging(std::size_t bytes) {
-  return Buffer(std::make_unique<HostAllocation>(bytes));
+  const auto memory = std::make_shared<std::vector<std::byte>>(std::max<std::size_t>(bytes, 1));
+  return {{memory->data(), bytes}, memory};
 }
 
 std::unique_ptr<Stream> QueuedDevice::make_stream() {

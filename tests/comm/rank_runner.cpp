@@ -110,21 +110,6 @@ Outcome run_processes(int size, const std::function<void(Store&, int rank)>& fun
   return outcome;
 }
 
-namespace {
-
-class SharedAllocation : public Allocation {
- public:
-  explicit SharedAllocation(std::size_t bytes)
-      : memory_(SharedMemory::create("comm-test", bytes)) {}
-  BufferView view() const noexcept override { return memory_.view(); }
-  std::string export_handle() const override { return memory_.handle(); }
-
- private:
-  SharedMemory memory_;
-};
-
-}  // namespace
-
 void Outcome::expect_success() const {
   for (std::size_t rank = 0; rank < errors.size(); ++rank) {
     EXPECT_EQ(errors[rank], "") << "rank " << rank << " of " << errors.size();
@@ -182,7 +167,9 @@ void check_until_it_fails(Communicator& communicator) {
 }
 
 Buffer mappable_buffer(std::size_t bytes) {
-  return bytes == 0 ? Buffer() : Buffer(std::make_unique<SharedAllocation>(bytes));
+  if (bytes == 0) return {};
+  const auto memory = std::make_shared<SharedMemory>(SharedMemory::create("comm-test", bytes));
+  return {memory->view(), memory, memory->handle()};
 }
 
 }  // namespace ddpbench::comm::testing

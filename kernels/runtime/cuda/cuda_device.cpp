@@ -217,9 +217,8 @@ class CudaDevice final : public NativeDevice {
     check(cudaMemset(data, 0, taken), "cudaMemset");
     // Streams here do not wait for the default stream.
     check(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
-    return Buffer(std::make_unique<OwnedMemory>(
-        BufferView{static_cast<std::byte*>(data), bytes}, std::move(owner),
-        std::make_unique<CountedBytes>(counter_, category, taken)));
+    return {BufferView{static_cast<std::byte*>(data), bytes},
+            counted_memory(counter_, category, taken, owner)};
   }
   bool is_host_accessible() const noexcept override { return false; }
   // For copies by any device of the process.
@@ -232,8 +231,7 @@ class CudaDevice final : public NativeDevice {
     });
     std::shared_ptr<void> owner(data, [](void* at) { static_cast<void>(cudaFreeHost(at)); });
     std::memset(data, 0, taken);
-    return Buffer(std::make_unique<OwnedMemory>(BufferView{static_cast<std::byte*>(data), bytes},
-                                                std::move(owner)));
+    return {BufferView{static_cast<std::byte*>(data), bytes}, std::move(owner)};
   }
 
   std::unique_ptr<Stream> make_stream() override {

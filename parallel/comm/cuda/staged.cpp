@@ -93,24 +93,15 @@ struct HostCalls {
 constexpr std::size_t kLeastBlockBytes = 4096;
 
 // Memory that other processes can map and that this process's GPUs copy by themselves.
-class LockedSharedMemory final : public Allocation {
- public:
-  explicit LockedSharedMemory(std::size_t bytes)
-      : memory_(SharedMemory::create("ddpbench-staging", bytes)) {
-    const BufferView view = memory_.view();
-    cuda::check(cudaHostRegister(view.data, view.bytes, cudaHostRegisterPortable),
-                "locking the staging memory of a registered buffer (cudaHostRegister)");
-  }
-  ~LockedSharedMemory() override { static_cast<void>(cudaHostUnregister(memory_.view().data)); }
-  LockedSharedMemory(const LockedSharedMemory&) = delete;
-  LockedSharedMemory& operator=(const LockedSharedMemory&) = delete;
-
-  BufferView view() const noexcept override { return memory_.view(); }
-  std::string export_handle() const override { return memory_.handle(); }
-
- private:
-  SharedMemory memory_;
-};
+Buffer lock_shared_memory(std::size_t bytes) {
+  const auto memory =
+      std::make_shared<SharedMemory>(SharedMemory::create("ddpbench-staging", bytes));
+  const BufferView view = memory->view();
+  cuda::check(cudaHostRegister(view.data, view.bytes, cudaHostRegisterPortable),
+              "locking the staging memory of a registered buffer (cudaHostRegister)");
+  const auto unlock = [memory](void* data) { static_cast<void>(cudaHostUnregister(data)); };
+  return {view, std::shared_ptr<void>(view.data, unlock), memory->handle()};
+}
 
 bool same(BufferView a, BufferView b) { return a.data == b.data && a.bytes == b.bytes; }
 
@@ -126,9 +117,7 @@ class StagingMemory {
   // is removed. Throws DeviceError.
   const Buffer& add(BufferView on_device) {
     Buffer on_host;
-    if (on_device.bytes > 0) {
-      on_host = Buffer(std::make_unique<LockedSharedMemory>(on_device.bytes));
-    }
+    if (on_device.bytes > 0) on_host = lock_shared_memory(on_device.bytes);
     return registered_.emplace_back(Registered{on_device, std::move(on_host)}).on_host;
   }
 
