@@ -10,6 +10,7 @@
 #include "kernels/ops/op.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -118,6 +119,23 @@ OpPlan resized_plan(const Desc& desc, const char* operation) {
   check_outputs(std::min(desc.out_h, desc.out_w), operation);
   return shaped_plan(fmt::format("{} to {}x{}", operation, desc.out_h, desc.out_w), desc.input,
                      {in[0], in[1], desc.out_h, desc.out_w});
+}
+
+std::uint32_t narrow(std::int64_t value) {
+  return static_cast<std::uint32_t>(
+      std::min<std::int64_t>(value, std::numeric_limits<std::int32_t>::max()));
+}
+
+// Axes of which the sizes say all.
+template <typename Axis, typename Desc>
+std::array<Axis, 2> sized_axes(const Desc& desc) {
+  const Shape in = desc.input.shape, out = output_shape(desc);
+  std::array<Axis, 2> axes{};
+  for (std::size_t i : {0U, 1U}) {
+    axes[i].extent = narrow(in[2 + i]);
+    axes[i].outputs = narrow(out[2 + i]);
+  }
+  return axes;
 }
 
 template <typename Desc>
@@ -233,6 +251,27 @@ OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc) {
 
 OpPlan plain_plan(const UpsampleBilinearDesc& desc) {
   return resized_plan(desc, "upsample_bilinear");
+}
+
+std::array<AverageAxis, 2> axes_of(const AvgPool2dDesc& desc) {
+  auto axes = sized_axes<AverageAxis>(desc);
+  const auto slide = [&](AverageAxis& axis, std::int64_t kernel, std::int64_t stride,
+                         std::int64_t pad, std::int64_t more) {
+    axis.kernel = narrow(kernel), axis.stride = narrow(stride), axis.pad = narrow(pad);
+    if (desc.count_include_pad) axis.counted_to = narrow(axis.extent + 2 * pad + more);
+  };
+  const Window2d& w = desc.window;
+  slide(axes[0], w.kernel_h, w.stride_h, w.pad_h, w.more_h);
+  slide(axes[1], w.kernel_w, w.stride_w, w.pad_w, w.more_w);
+  return axes;
+}
+
+std::array<AverageAxis, 2> axes_of(const AdaptiveAvgPool2dDesc& desc) {
+  return sized_axes<AverageAxis>(desc);
+}
+
+std::array<BilinearAxis, 2> axes_of(const UpsampleBilinearDesc& desc) {
+  return sized_axes<BilinearAxis>(desc);
 }
 
 OpPlan plain_plan(const ConcatDesc& desc) {

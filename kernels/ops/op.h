@@ -8,6 +8,7 @@
 // activation layout, so sample ranges are contiguous and the graph can run micro-batches.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "kernels/ops/activation.h"
 #include "kernels/ops/dropout_mask.h"
 #include "kernels/ops/tensor_layout.h"
+#include "kernels/ops/window_axis.h"
 #include "kernels/runtime/device.h"
 
 namespace ddpbench::ops {
@@ -305,6 +307,11 @@ template <typename Desc>
 Shape output_shape(const Desc& desc) {
   return plain_plan(desc).output.shape;
 }
+
+// The rows and the columns that the windows of these operations read.
+std::array<AverageAxis, 2> axes_of(const AvgPool2dDesc& desc);
+std::array<AverageAxis, 2> axes_of(const AdaptiveAvgPool2dDesc& desc);
+std::array<BilinearAxis, 2> axes_of(const UpsampleBilinearDesc& desc);
 
 // "conv2d 3x3 32->64 +relu on [16, 32, 14, 14]", for messages.
 template <typename Desc>

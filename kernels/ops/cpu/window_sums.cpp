@@ -12,10 +12,8 @@
 // Backward adds each output's gradient to its window: one thread has a plane, so the order is
 // fixed.
 #include <algorithm>
-#include <optional>
 #include <vector>
 
-#include "kernels/ops/bilinear.h"
 #include "kernels/ops/cpu/cpu_ops.h"
 
 namespace ddpbench::ops::cpu {
@@ -28,11 +26,6 @@ struct WeightedRange {
 
   float weight(std::int64_t at) const { return at == begin ? first : others; }
 };
-
-WeightedRange mean_of(std::int64_t begin, std::int64_t end, std::int64_t counted) {
-  const float share = 1 / static_cast<float>(counted);
-  return {begin, end, share, share};
-}
 
 struct WindowGeometry {
   std::int64_t height = 0, width = 0;
@@ -60,35 +53,8 @@ DDPBENCH_SIMD_BODY inline void for_each_pixel(const WindowGeometry& g, const Bod
     }
 }
 
-// Windows of `kernel` elements, cut at the map's edges. Of those that `counted_pad` adds to its
-// end, if any, none is in a sum.
-std::vector<WeightedRange> window_ranges(std::int64_t extent, std::int64_t outputs,
-                                         std::int64_t kernel, std::int64_t stride, std::int64_t pad,
-                                         std::optional<std::int64_t> counted_pad) {
-  std::vector<WeightedRange> ranges;
-  for (std::int64_t i = 0; i < outputs; ++i) {
-    const std::int64_t from = i * stride - pad;
-    const std::int64_t begin = std::max<std::int64_t>(from, 0);
-    const std::int64_t end = std::min(from + kernel, extent);
-    ranges.push_back(mean_of(
-        begin, end, counted_pad ? std::min(kernel, extent + *counted_pad - from) : end - begin));
-  }
-  return ranges;
-}
-
-// As adaptive_avg_pool2d defines them.
-std::vector<WeightedRange> adaptive_ranges(std::int64_t extent, std::int64_t outputs) {
-  std::vector<WeightedRange> ranges;
-  for (std::int64_t i = 0; i < outputs; ++i) {
-    const std::int64_t begin = i * extent / outputs;
-    const std::int64_t end = ((i + 1) * extent + outputs - 1) / outputs;
-    ranges.push_back(mean_of(begin, end, end - begin));
-  }
-  return ranges;
-}
-
-std::vector<WeightedRange> bilinear_ranges(std::int64_t extent, std::int64_t outputs) {
-  const BilinearAxis axis{static_cast<std::uint32_t>(extent), static_cast<std::uint32_t>(outputs)};
+template <typename Axis>
+std::vector<WeightedRange> ranges_of(const Axis& axis) {
   std::vector<WeightedRange> ranges;
   for (std::uint32_t i = 0; i < axis.outputs; ++i) {
     const std::uint32_t begin = axis.begin(i), end = axis.end(i);
@@ -113,27 +79,6 @@ void sum_windows(SimdLevel level, const WindowGeometry& g, const float* from, fl
   });
 }
 
-void set_windows(const AvgPool2dDesc& desc, const Shape& out, WindowGeometry& geometry) {
-  const Window2d& w = desc.window;
-  const auto counted = [&](std::int64_t pad) {
-    return desc.count_include_pad ? std::optional(pad) : std::nullopt;
-  };
-  geometry.rows = window_ranges(geometry.height, out[2], w.kernel_h, w.stride_h, w.pad_h,
-                                counted(w.pad_h + w.more_h));
-  geometry.columns = window_ranges(geometry.width, out[3], w.kernel_w, w.stride_w, w.pad_w,
-                                   counted(w.pad_w + w.more_w));
-}
-
-void set_windows(const AdaptiveAvgPool2dDesc&, const Shape& out, WindowGeometry& geometry) {
-  geometry.rows = adaptive_ranges(geometry.height, out[2]);
-  geometry.columns = adaptive_ranges(geometry.width, out[3]);
-}
-
-void set_windows(const UpsampleBilinearDesc&, const Shape& out, WindowGeometry& geometry) {
-  geometry.rows = bilinear_ranges(geometry.height, out[2]);
-  geometry.columns = bilinear_ranges(geometry.width, out[3]);
-}
-
 class WindowSum : public Op {
  public:
   template <typename Desc>
@@ -142,8 +87,8 @@ class WindowSum : public Op {
     std::int64_t block = channel_block(desc.input);
     if (block > 0) plan_.inputs = {with_type(desc.input, DataType::fp32)};
     if (block == 0) block = 1;  // not a layout of these kernels: read it plain
-    geometry_ = {.height = in[2], .width = in[3], .inner = block};
-    set_windows(desc, out, geometry_);
+    const auto [rows, columns] = axes_of(desc);
+    geometry_ = {in[2], in[3], block, ranges_of(rows), ranges_of(columns)};
     planes_ = in[0] * ceil_div(in[1], block);
     // Whole blocks of one pixel lie as plain channels do.
     const bool is_plain = out[2] * out[3] == 1 && in[1] % block == 0;

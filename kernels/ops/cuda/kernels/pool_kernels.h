@@ -16,8 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/ops/bilinear.h"
 #include "kernels/ops/tensor_layout.h"
+#include "kernels/ops/window_axis.h"
 #include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cuda {
@@ -49,44 +49,6 @@ cudaError_t pool_forward(const PoolGeometry& geometry, const void* x, void* y, v
                          cudaStream_t stream);
 cudaError_t pool_backward(const PoolGeometry& geometry, const void* dy, const void* winners,
                           void* dx, cudaStream_t stream);
-
-// The windows along one axis. Output i averages [begin(i), end(i)) of the map.
-struct AverageAxis {
-  std::uint32_t extent = 0, outputs = 0;
-  std::uint32_t kernel = 0, stride = 1, pad = 0;  // kernel 0: an adaptive pool
-  std::uint32_t counted_to = 0;  // all that counts in means, padding before and after; 0: the map
-
-  __host__ __device__ std::uint32_t begin(std::uint32_t i) const {
-    if (kernel == 0) return static_cast<std::uint32_t>(std::uint64_t{i} * extent / outputs);
-    return i * stride < pad ? 0 : i * stride - pad;
-  }
-  __host__ __device__ std::uint32_t end(std::uint32_t i) const {
-    if (kernel == 0) {
-      return static_cast<std::uint32_t>(((i + std::uint64_t{1}) * extent + outputs - 1) / outputs);
-    }
-    const std::uint32_t last = i * stride + kernel - pad;
-    return last < extent ? last : extent;
-  }
-  // How many elements divide the sum of output i.
-  __host__ __device__ std::uint32_t counted(std::uint32_t i) const {
-    if (counted_to == 0) return end(i) - begin(i);
-    const std::uint32_t left = counted_to - i * stride;
-    return left < kernel ? left : kernel;
-  }
-  // The windows that cover a position of the map: [first_over(position), end_over(position)).
-  __host__ __device__ std::uint32_t first_over(std::uint32_t position) const {
-    if (kernel == 0) return static_cast<std::uint32_t>(std::uint64_t{position} * outputs / extent);
-    return position + pad < kernel ? 0 : (position + pad - kernel) / stride + 1;
-  }
-  __host__ __device__ std::uint32_t end_over(std::uint32_t position) const {
-    if (kernel == 0) {
-      return static_cast<std::uint32_t>(((position + std::uint64_t{1}) * outputs + extent - 1) /
-                                        extent);
-    }
-    const std::uint32_t windows = (position + pad) / stride + 1;
-    return windows < outputs ? windows : outputs;
-  }
-};
 
 // Each output is a weighted sum over a window.
 template <typename Axis>

@@ -91,22 +91,6 @@ class MaxPool2d final : public Op {
 
 // ---- avg_pool2d, adaptive_avg_pool2d, upsample_bilinear ----
 
-void set_windows(const AvgPool2dDesc& desc, const std::string& where,
-                 WindowGeometry<AverageAxis>& geometry) {
-  const auto index = [&](std::int64_t value) { return element_index(value, where); };
-  const Window2d& w = desc.window;
-  geometry.rows.kernel = index(w.kernel_h), geometry.columns.kernel = index(w.kernel_w);
-  geometry.rows.stride = index(w.stride_h), geometry.columns.stride = index(w.stride_w);
-  geometry.rows.pad = index(w.pad_h), geometry.columns.pad = index(w.pad_w);
-  if (!desc.count_include_pad) return;
-  geometry.rows.counted_to = index(geometry.rows.extent + 2 * w.pad_h + w.more_h);
-  geometry.columns.counted_to = index(geometry.columns.extent + 2 * w.pad_w + w.more_w);
-}
-
-// The sizes say all.
-template <typename Desc, typename Axis>
-void set_windows(const Desc&, const std::string&, WindowGeometry<Axis>&) {}
-
 template <typename Axis>
 class WindowSum final : public Op {
  public:
@@ -118,13 +102,11 @@ class WindowSum final : public Op {
     const Shape& out = plan_.output.shape;
     index(element_count(in)), index(element_count(out));
     geometry_.batch = index(in[0]), geometry_.channels = index(in[1]);
-    geometry_.rows.extent = index(in[2]), geometry_.columns.extent = index(in[3]);
-    geometry_.rows.outputs = index(out[2]), geometry_.columns.outputs = index(out[3]);
+    geometry_.rows = axes_of(desc)[0], geometry_.columns = axes_of(desc)[1];
     geometry_.input = image_strides(plan_.inputs[0]),
     geometry_.output = image_strides(plan_.output);
     geometry_.channels_last = is_nhwc(desc.input);
     geometry_.type = desc.input.type;
-    set_windows(desc, where_, geometry_);
     plan_.description += " (own kernel)";
   }
 

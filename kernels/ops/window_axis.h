@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What upsample_bilinear reads along one axis, alike on every backend but the reference.
+// What averages over windows and upsample_bilinear read along one axis, alike on every backend but
+// the reference.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,48 @@
 #include "base/random.h"
 
 namespace ddpbench::ops {
+
+// The windows along one axis. Output i averages [begin(i), end(i)) of the map.
+struct AverageAxis {
+  std::uint32_t extent = 0, outputs = 0;
+  std::uint32_t kernel = 0, stride = 1, pad = 0;  // kernel 0: an adaptive pool
+  std::uint32_t counted_to = 0;  // all that counts in means, padding before and after; 0: the map
+
+  DDPBENCH_HOST_DEVICE std::uint32_t begin(std::uint32_t i) const {
+    if (kernel == 0) return static_cast<std::uint32_t>(std::uint64_t{i} * extent / outputs);
+    return i * stride < pad ? 0 : i * stride - pad;
+  }
+  DDPBENCH_HOST_DEVICE std::uint32_t end(std::uint32_t i) const {
+    if (kernel == 0) {
+      return static_cast<std::uint32_t>(((i + std::uint64_t{1}) * extent + outputs - 1) / outputs);
+    }
+    const std::uint32_t last = i * stride + kernel - pad;
+    return last < extent ? last : extent;
+  }
+  // How many elements divide the sum of output i.
+  DDPBENCH_HOST_DEVICE std::uint32_t counted(std::uint32_t i) const {
+    if (counted_to == 0) return end(i) - begin(i);
+    const std::uint32_t left = counted_to - i * stride;
+    return left < kernel ? left : kernel;
+  }
+  // What each element of output i counts for.
+  DDPBENCH_HOST_DEVICE float weight(std::uint32_t i, std::uint32_t) const {
+    return 1.0F / static_cast<float>(counted(i));
+  }
+  // The windows that cover a position of the map: [first_over(position), end_over(position)).
+  DDPBENCH_HOST_DEVICE std::uint32_t first_over(std::uint32_t position) const {
+    if (kernel == 0) return static_cast<std::uint32_t>(std::uint64_t{position} * outputs / extent);
+    return position + pad < kernel ? 0 : (position + pad - kernel) / stride + 1;
+  }
+  DDPBENCH_HOST_DEVICE std::uint32_t end_over(std::uint32_t position) const {
+    if (kernel == 0) {
+      return static_cast<std::uint32_t>(((position + std::uint64_t{1}) * outputs + extent - 1) /
+                                        extent);
+    }
+    const std::uint32_t windows = (position + pad) / stride + 1;
+    return windows < outputs ? windows : outputs;
+  }
+};
 
 // Output i is (1 - s) * x[b] + s * x[b + 1] where b + s = max((i + 1/2) * extent / outputs - 1/2,
 // 0) with 0 <= s < 1; at the map's end x[b] alone. Whole numbers give b and s exactly, where
