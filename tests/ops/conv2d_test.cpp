@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "kernels/ops/cpu/cpu_ops.h"
-#include "kernels/ops/cpu/winograd.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
@@ -233,9 +232,7 @@ TEST(OwnWinogradAccuracy, DiffersByAFewRoundingsOfTheNorm) {
 TEST(OwnWinogradBlocks, KeepWhatFillsThemZero) {
   if (vector_levels().empty()) GTEST_SKIP() << "this processor has neither AVX2 nor AVX-512";
   for (const cpu::SimdLevel level : vector_levels()) {
-    const std::int64_t block = cpu::Winograd::block(level);
-    const cpu::WinogradShape shape =
-        cpu::winograd_shape(conv({2, block - 3, 6, 5}, block - 1, 3, 1, 1), block);
+    const std::int64_t block = level == cpu::SimdLevel::avx512 ? 16 : 8;
     const auto filled = [&](std::int64_t vectors, std::int64_t channels) {
       Values values = random_values(vectors * block, 1);
       for (std::size_t i = 0; i < values.size(); ++i)
@@ -247,20 +244,14 @@ TEST(OwnWinogradBlocks, KeepWhatFillsThemZero) {
       if (static_cast<std::int64_t>(i) / block % block >= block - 3) weights[i] = 0;
     const Values x = filled(60, block - 3), bias = filled(1, block - 1);
     Values y(x.size()), dx(x.size()), dw(weights.size()), db(bias.size());
-    const cpu::Winograd winograd({level, 1}, shape, 1 << 20);
-    const OpMemory workspace(
-        std::max({winograd.forward_workspace_bytes(), winograd.backward_data_workspace_bytes(),
-                  winograd.backward_weights_workspace_bytes()}));
-    winograd.forward(x.data(), weights.data(), bias.data(), false, y.data(), workspace.data());
-    winograd.backward_data(y.data(), weights.data(), dx.data(), workspace.data());
-    winograd.backward_weights(x.data(), y.data(), dw.data(), db.data(), false, workspace.data());
+    run_as_laid_out(*own_winograd(conv({2, block - 3, 6, 5}, block - 1, 3, 1, 1), level, 1), x,
+                    {weights.data(), bias.data()}, y, dx, {dw.data(), db.data()});
     for (std::size_t i = 0; i < y.size(); ++i) {
       const auto lane = static_cast<std::int64_t>(i) % block;
       EXPECT_EQ(y[i] == 0, lane >= block - 1) << i;
       EXPECT_EQ(dx[i] == 0, lane >= block - 3) << i;
     }
     for (std::size_t i = 0; i < dw.size(); ++i) EXPECT_EQ(dw[i] == 0, weights[i] == 0) << i;
-    EXPECT_EQ(db.back(), 0);
   }
 }
 
@@ -268,10 +259,10 @@ TEST(OwnWinogradBlocks, KeepWhatFillsThemZero) {
 TEST(OwnWinogradWorkspace, HasOneSetOfSumsForAllThreads) {
   if (vector_levels().empty()) GTEST_SKIP() << "this processor has neither AVX2 nor AVX-512";
   for (const cpu::SimdLevel level : vector_levels()) {
-    const cpu::WinogradShape shape =
-        cpu::winograd_shape(conv({16, 512, 7, 7}, 512, 3, 1, 1), cpu::Winograd::block(level));
     const auto bytes = [&](int threads) {
-      return cpu::Winograd({level, threads}, shape, 1 << 20).backward_weights_workspace_bytes();
+      return own_winograd(conv({16, 512, 7, 7}, 512, 3, 1, 1), level, threads)
+          ->plan()
+          .workspace_bytes;
     };
     const std::size_t sums = 36 * sizeof(float) * 512 * 512;
     EXPECT_GT(bytes(1), sums);

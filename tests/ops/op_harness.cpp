@@ -334,6 +334,26 @@ OpOutputs without_gradients(OpOutputs outputs, const std::vector<std::size_t>& i
   return outputs;
 }
 
+void run_as_laid_out(Op& op, const Values& x, const std::vector<const void*>& parameters, Values& y,
+                     Values& dx, const std::vector<void*>& grad_parameters) {
+  const auto device = make_cpu_device({});
+  const auto stream = device->make_stream();
+  const OpMemory workspace(op.plan().workspace_bytes);
+  const void* const inputs[] = {x.data()};
+  void* const grad_inputs[] = {dx.data()};
+  op.forward(*stream, {.inputs = inputs,
+                       .output = y.data(),
+                       .parameters = parameters,
+                       .workspace = workspace.data()});
+  op.backward(*stream, {.inputs = inputs,
+                        .output = y.data(),
+                        .grad_output = y.data(),
+                        .grad_inputs = grad_inputs,
+                        .parameters = parameters,
+                        .grad_parameters = grad_parameters,
+                        .workspace = workspace.data()});
+}
+
 void expect_same_bits(const OpOutputs& got, const OpOutputs& want) {
   EXPECT_TRUE(same_bits(got.output, want.output));
   const auto compare = [](const char* what, const std::vector<Values>& ours,

@@ -129,6 +129,11 @@ OpOutputs without_gradients(OpOutputs outputs, const std::vector<std::size_t>& i
 // Compares the outputs and all gradients.
 void expect_same_bits(const OpOutputs& got, const OpOutputs& want);
 
+// One step of an operation of a CPU device that has one input, on tensors as its plan lays them
+// out.
+void run_as_laid_out(Op& op, const Values& x, const std::vector<const void*>& parameters, Values& y,
+                     Values& dx, const std::vector<void*>& grad_parameters);
+
 // The error of a sum of `terms` products of values in [-1, 1] in single precision. Each of `terms`
 // additions rounds a partial sum, about sqrt(terms) / 3, by at most half an epsilon of it. Random
 // roundings add up as sqrt(terms): eps * terms / 6. The tolerance is six times that.

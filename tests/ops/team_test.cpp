@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/cpu/parallel.h"
-#include "kernels/ops/cpu/winograd.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/cpu_topology.h"
 #include "tests/ops/op_harness.h"
@@ -86,19 +86,14 @@ TEST(ParallelShares, KeepTheThreadsThatHaveNoShare) {
 TEST(OwnWinogradTeam, KeepsTheThreadsThatHaveNoTiles) {
   const cpu::SimdLevel level = cpu::simd_level();
   if (level == cpu::SimdLevel::portable) GTEST_SKIP() << "this processor has no AVX2";
-  const std::int64_t block = cpu::Winograd::block(level);
-  const cpu::WinogradShape shape =
-      cpu::winograd_shape(conv({1, block, 4, 8}, block, 3, 1, 1), block);
+  const std::int64_t block = level == cpu::SimdLevel::avx512 ? 16 : 8;
+  const auto op = cpu::make_winograd_conv2d({level, kThreads}, std::size_t{1} << 20, DataType::fp32,
+                                            conv({1, block, 4, 8}, block, 3, 1, 1));
+  const Values x = random_values(32 * block, 1), weights = random_values(9 * block * block, 2),
+               bias = random_values(block, 3);
+  Values y(x.size()), dx(x.size()), dw(weights.size()), db(bias.size());
   expect_same_team([&] {
-    const cpu::Winograd winograd({level, kThreads}, shape, std::size_t{1} << 20);
-    const Values x = random_values(32 * block, 1), weights = random_values(9 * block * block, 2);
-    Values y(x.size()), dx(x.size()), dw(weights.size());
-    const OpMemory workspace(
-        std::max({winograd.forward_workspace_bytes(), winograd.backward_data_workspace_bytes(),
-                  winograd.backward_weights_workspace_bytes()}));
-    winograd.forward(x.data(), weights.data(), nullptr, false, y.data(), workspace.data());
-    winograd.backward_data(y.data(), weights.data(), dx.data(), workspace.data());
-    winograd.backward_weights(x.data(), y.data(), dw.data(), nullptr, false, workspace.data());
+    run_as_laid_out(*op, x, {weights.data(), bias.data()}, y, dx, {dw.data(), db.data()});
   });
 }
 

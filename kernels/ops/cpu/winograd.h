@@ -94,47 +94,4 @@ struct WinogradKernel {
 WinogradKernel winograd_kernel_avx512(DataType maps = DataType::fp32);  // blocks of 16 channels
 WinogradKernel winograd_kernel_avx2();                                  // of 8; fp32
 
-// All three passes of one convolution, on a team. Workspaces are 64-byte aligned.
-class Winograd {
- public:
-  // REQUIRES: team.simd is avx2 (maps of fp32 then) or avx512, and the padding at most 2.
-  // `cache_bytes`: the L2 cache of a core.
-  Winograd(Team team, const WinogradShape& shape, std::size_t cache_bytes,
-           DataType maps = DataType::fp32);
-
-  // Channels of a block.
-  static std::int64_t block(SimdLevel level) { return level == SimdLevel::avx512 ? 16 : 8; }
-
-  std::size_t forward_workspace_bytes() const { return workspace_bytes(shape_); }
-  std::size_t backward_data_workspace_bytes() const { return workspace_bytes(turned_); }
-  std::size_t backward_weights_workspace_bytes() const;
-
-  // y = x * weights + bias, then rectified if `relu`. `bias` has whole blocks, or is null.
-  void forward(const void* x, const float* weights, const float* bias, bool relu, void* y,
-               void* workspace) const;
-  void backward_data(const void* dy, const float* weights, void* dx, void* workspace) const;
-  // Overwrites the gradients or adds to them. `bias_gradient`: of whole blocks, or null.
-  void backward_weights(const void* x, const void* dy, float* weight_gradient, float* bias_gradient,
-                        bool accumulate, void* workspace) const;
-
- private:
-  // The distances between two of the 36 matrices, in floats.
-  struct Strides {
-    std::int64_t inputs, outputs, weights;
-  };
-  int threads_of(const WinogradShape& shape) const;         // that have tiles
-  std::int64_t group_of(const WinogradShape& shape) const;  // tiles that are worked on together
-  Strides strides_of(const WinogradShape& shape) const;
-  std::size_t workspace_bytes(const WinogradShape& shape) const;
-  std::int64_t gradient_maps() const;
-  void convolve(const WinogradShape& shape, const void* x, const float* weights, bool turned,
-                const float* bias, bool relu, void* y, float* workspace) const;
-  void add_products(std::int64_t round, const float* maps, float* sums) const;
-
-  Team team_;
-  WinogradShape shape_, turned_;
-  std::int64_t cache_bytes_;
-  WinogradKernel kernel_;
-};
-
 }  // namespace ddpbench::ops::cpu
