@@ -104,17 +104,10 @@ Buffer allocate_cpu_memory(const CpuMemoryRequest& request,
 
 // Binds the calling thread to one OS processor number. Returns 0 or an errno value.
 int pin_calling_thread(int processor) noexcept {
-  if (processor < 0) return EINVAL;
-  // The set has its own size, because cpu_set_t ends at processor 1023.
-  const int count = processor + 1;
-  cpu_set_t* const set = CPU_ALLOC(count);
-  if (!set) return ENOMEM;
-  const std::size_t bytes = CPU_ALLOC_SIZE(count);
-  CPU_ZERO_S(bytes, set);
-  CPU_SET_S(processor, bytes, set);
-  const int result = ::sched_setaffinity(0, bytes, set) == 0 ? 0 : errno;
-  CPU_FREE(set);
-  return result;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(processor), &set);  // nothing where the set is too small
+  return ::sched_setaffinity(0, sizeof set, &set) == 0 ? 0 : errno;
 }
 
 // It is reached when it is recorded. Atomic, because a communication thread may read it.

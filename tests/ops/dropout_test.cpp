@@ -6,7 +6,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "kernels/ops/cpu/elementwise.h"
+#include "kernels/ops/cpu/cpu_ops.h"
+#include "kernels/runtime/cpu_device.h"
 #include "tests/ops/op_harness.h"
 
 namespace ddpbench::ops::testing {
@@ -75,20 +76,27 @@ INSTANTIATE_TEST_SUITE_P(Shapes, DropoutShapes,
 
 // At every instruction set this processor has.
 TEST(Dropout, EqualsItselfAtEveryInstructionSet) {
-  const DropoutMask mask = dropout_mask(0.4, kKey);
   const std::int64_t step = 7;
-  const RandomDraw draw{.step = &step};
   const Values x = random_values(3 * 333, 1);
+  const void* const inputs[] = {x.data()};
+  const auto device = make_cpu_device({});
+  const auto stream = device->make_stream();
   std::vector<Values> results;
   for (int level = 0; level <= static_cast<int>(cpu::simd_level()); ++level) {
-    Values y(x.size());
-    std::vector<std::uint8_t> kept(x.size());
-    const cpu::Team team{static_cast<cpu::SimdLevel>(level), 1};
-    cpu::dropout_forward(team, mask, draw, 3, 333, x.data(), y.data(), kept.data());
-    results.push_back(y);
-    Values again(x.size());
-    cpu::dropout_backward(team, kept.data(), mask.scale, x.data(), again.data(), 3 * 333);
+    const auto op =
+        cpu::make_op(cpu::Team{static_cast<cpu::SimdLevel>(level), 1}, dropout_of({3, 333}, 0.4));
+    Values y(x.size()), again(x.size());
+    std::vector<std::uint8_t> saved(op->plan().saved_bytes);
+    void* const grad_inputs[] = {again.data()};
+    op->forward(
+        *stream,
+        {.inputs = inputs, .output = y.data(), .saved = saved.data(), .draw = {.step = &step}});
+    op->backward(*stream, {.grad_output = x.data(),
+                           .grad_inputs = grad_inputs,
+                           .saved = saved.data(),
+                           .draw = {.step = &step}});
     EXPECT_EQ(again, y);
+    results.push_back(y);
   }
   for (const Values& result : results) EXPECT_TRUE(same_bits(result, results[0]));
 }

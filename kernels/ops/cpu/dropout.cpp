@@ -9,7 +9,6 @@
 
 #include "base/math.h"
 #include "kernels/ops/cpu/cpu_ops.h"
-#include "kernels/ops/cpu/elementwise.h"
 
 namespace ddpbench::ops::cpu {
 namespace {
@@ -65,28 +64,60 @@ __attribute__((always_inline)) inline void draw_lanes(const DropoutMask& mask, s
   }
 }
 
-}  // namespace
+// Networks have it on the features that linear layers make or read, whose order is the plain one.
+class Dropout : public DropoutOp {
+ public:
+  Dropout(Team team, const DropoutDesc& desc)
+      : DropoutOp({.input = TensorLayout::plain(desc.input.shape), .p = desc.p, .key = desc.key}),
+        team_(team) {
+    plan_.saved_bytes = static_cast<std::size_t>(samples() * elements());
+  }
 
-void dropout_forward(Team team, const DropoutMask& mask, const RandomDraw& draw,
-                     std::int64_t samples, std::int64_t elements, const float* x, float* y,
-                     std::uint8_t* kept) {
-  const std::int64_t groups = ceil_div(elements, kMaskGroup);  // of a sample
-  const std::int64_t step = *draw.step;
-  const int threads = samples * elements < kMinParallelElements ? 1 : team.threads;
-  parallel_shares(threads, samples * groups, 1, [=](int, std::int64_t begin, std::int64_t end) {
-    run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
+  void forward(Stream&, const ForwardArgs& args) override {
+    if (args.mode == Mode::evaluation) {
+      std::memcpy(args.output, args.inputs[0], plan_.output.bytes);
+      return;
+    }
+    const std::int64_t groups = ceil_div(elements(), kMaskGroup);  // of a sample
+    const int threads = samples() * elements() < kMinParallelElements ? 1 : team_.threads;
+    parallel_shares(threads, samples() * groups, 1,
+                    [&](int, std::int64_t begin, std::int64_t end) { drop(args, begin, end); });
+  }
+
+  void backward(Stream&, const BackwardArgs& args) override {
+    if (!args.grad_inputs[0]) return;
+    const auto* const kept = static_cast<const std::uint8_t*>(args.saved);
+    const auto* const dy = static_cast<const float*>(args.grad_output);
+    auto* const dx = static_cast<float*>(args.grad_inputs[0]);
+    parallel_elements(team_.threads, samples() * elements(),
+                      [=, this](std::int64_t begin, std::int64_t end) {
+                        run_simd(team_.simd, [=, scale = mask_.scale]() DDPBENCH_SIMD_BODY {
+                          const float factor = scale;
+#pragma GCC ivdep
+                          for (std::int64_t i = begin; i < end; ++i)
+                            dx[i] = dy[i] * (kept[i] != 0 ? factor : 0.0F);
+                        });
+                      });
+  }
+
+ private:
+  // Groups [begin, end) of all samples' groups. What is saved gets 0 or 1 an element.
+  void drop(const ForwardArgs& args, std::int64_t begin, std::int64_t end) const {
+    run_simd(team_.simd, [=, this, &args]() DDPBENCH_SIMD_BODY {
       // Copies: stores may alias what the lambda captured, which would keep loops from vectors.
-      const DropoutMask drawn = mask;
-      const float* const from = x;
-      float* const to = y;
-      std::uint8_t* const keeps = kept;
+      const DropoutMask drawn = mask_;
+      const auto* const from = static_cast<const float*>(args.inputs[0]);
+      auto* const to = static_cast<float*>(args.output);
+      auto* const keeps = static_cast<std::uint8_t*>(args.saved);
+      const RandomDraw draw = args.draw;
+      const std::int64_t all = elements(), groups = ceil_div(all, kMaskGroup), step = *draw.step;
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t sample = i / groups, group = i % groups;
         const auto place = static_cast<std::uint32_t>(draw.places.of(draw.first_sample + sample));
         MaskLanes lanes;
         draw_lanes(drawn, static_cast<std::uint32_t>(group * kMaskLanes), place, step, lanes);
-        const std::int64_t first = sample * elements + group * kMaskGroup;
-        const std::int64_t count = std::min(kMaskGroup, elements - group * kMaskGroup);
+        const std::int64_t first = sample * all + group * kMaskGroup;
+        const std::int64_t count = std::min(kMaskGroup, all - group * kMaskGroup);
 #pragma GCC ivdep
         for (std::int64_t k = 0; k < count; ++k) {
           to[first + k] = from[first + k] * (lanes.word[k] < drawn.threshold ? 0.0F : drawn.scale);
@@ -97,47 +128,8 @@ void dropout_forward(Team team, const DropoutMask& mask, const RandomDraw& draw,
         }
       }
     });
-  });
-}
-
-void dropout_backward(Team team, const std::uint8_t* kept, float scale, const float* dy, float* dx,
-                      std::int64_t count) {
-  parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {
-    run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
-      const float factor = scale;
-#pragma GCC ivdep
-      for (std::int64_t i = begin; i < end; ++i) dx[i] = dy[i] * (kept[i] != 0 ? factor : 0.0F);
-    });
-  });
-}
-
-namespace {
-
-// Networks have it on the features that linear layers make or read, whose order is the plain one.
-class Dropout : public DropoutOp {
- public:
-  Dropout(Team team, const DropoutDesc& desc)
-      : DropoutOp({.input = TensorLayout::plain(desc.input.shape), .p = desc.p, .key = desc.key}),
-        team_(team) {
-    plan_.saved_bytes = static_cast<std::size_t>(samples() * elements());
-  }
-  void forward(Stream&, const ForwardArgs& args) override {
-    if (args.mode == Mode::evaluation) {
-      std::memcpy(args.output, args.inputs[0], plan_.output.bytes);
-      return;
-    }
-    dropout_forward(team_, mask_, args.draw, samples(), elements(),
-                    static_cast<const float*>(args.inputs[0]), static_cast<float*>(args.output),
-                    static_cast<std::uint8_t*>(args.saved));
-  }
-  void backward(Stream&, const BackwardArgs& args) override {
-    if (!args.grad_inputs[0]) return;
-    dropout_backward(team_, static_cast<const std::uint8_t*>(args.saved), mask_.scale,
-                     static_cast<const float*>(args.grad_output),
-                     static_cast<float*>(args.grad_inputs[0]), samples() * elements());
   }
 
- private:
   Team team_;
 };
 

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "kernels/ops/activation.h"
 #include "kernels/ops/cpu/parallel.h"
-#include "kernels/ops/dropout_mask.h"
 #include "kernels/runtime/bfloat16.h"
 #include "kernels/runtime/data_type.h"
 
@@ -35,13 +34,5 @@ void add(Team team, DataType type, const void* a, const void* b, void* sum, std:
 // sums[j] (+)= sum over rows i of matrix[i, j], rows in order.
 void column_sums(Team team, DataType type, const void* matrix, std::int64_t rows,
                  std::int64_t columns, float* sums, bool accumulate);
-
-// y = x * (0 or mask.scale) over [samples, elements] in plain order; `kept` gets 0 or 1 an element.
-void dropout_forward(Team team, const DropoutMask& mask, const RandomDraw& draw,
-                     std::int64_t samples, std::int64_t elements, const float* x, float* y,
-                     std::uint8_t* kept);
-// dx = dy * (0 or scale).
-void dropout_backward(Team team, const std::uint8_t* kept, float scale, const float* dy, float* dx,
-                      std::int64_t count);
 
 }  // namespace ddpbench::ops::cpu
