@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shape rules of convolution, pooling, linear layers and concatenation, and their plans on plain
-// layouts.
+// layouts. And what stands around a network is checked for.
 //
 // FLOPs (multiply-add = 2): conv2d forward 2 * batch * out * oh * ow * (in / groups) * kh * kw,
 // linear forward 2 * batch * in * out. Backward has the same for each of weight gradient and input
@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/ops/flat_ops.h"
 
 namespace ddpbench::ops {
 namespace {
@@ -27,15 +28,6 @@ void check_image(const Shape& shape, const char* operation) {
                                   to_string(sample_of(shape))));
 }
 
-void check_extents(std::int64_t kernel, std::int64_t stride, std::int64_t pad,
-                   const char* operation) {
-  if (kernel < 1 || stride < 1 || pad < 0)
-    throw ConfigError(
-        fmt::format("{}: kernel {}, stride {}, padding {}: kernel and stride must be positive, "
-                    "padding not negative",
-                    operation, kernel, stride, pad));
-}
-
 std::string padding_of(const Window2d& w) {
   if (w.is_even()) return to_string(Shape{w.pad_h, w.pad_w});
   return to_string(Shape{w.pad_h, w.pad_h + w.more_h, w.pad_w, w.pad_w + w.more_w});
@@ -43,8 +35,10 @@ std::string padding_of(const Window2d& w) {
 
 Shape slide(const Shape& input, std::int64_t channels, const Window2d& w, const char* operation,
             const Dilation2d& dilation = {}) {
-  check_extents(w.kernel_h, w.stride_h, std::min(w.pad_h, w.pad_h + w.more_h), operation);
-  check_extents(w.kernel_w, w.stride_w, std::min(w.pad_w, w.pad_w + w.more_w), operation);
+  ensure(std::min({w.kernel_h, w.kernel_w, w.stride_h, w.stride_w, dilation.h, dilation.w}) > 0 &&
+             std::min({w.pad_h, w.pad_h + w.more_h, w.pad_w, w.pad_w + w.more_w}) >= 0,
+         "{}: a kernel [{}, {}] of stride [{}, {}]", operation, w.kernel_h, w.kernel_w, w.stride_h,
+         w.stride_w);
   const Window2d span = spanned_window(w, dilation);
   Shape shape = {
       input[0], channels,
@@ -78,9 +72,6 @@ void check_groups(const Conv2dDesc& desc) {
   if (desc.groups < 1 || in % desc.groups != 0 || out % desc.groups != 0)
     throw ConfigError(fmt::format("conv2d: {} groups do not divide {} input and {} output channels",
                                   desc.groups, in, out));
-  if (desc.dilation.h < 1 || desc.dilation.w < 1)
-    throw ConfigError(fmt::format("conv2d: dilation {}x{}: it must be positive", desc.dilation.h,
-                                  desc.dilation.w));
 }
 
 // A plan without parameters and needs.
@@ -199,10 +190,8 @@ OpPlan plain_plan(const LinearDesc& desc) {
 OpPlan plain_plan(const BatchNorm2dDesc& desc) {
   const Shape& shape = desc.input.shape;
   check_image(shape, "batch_norm2d");
-  if (!(desc.eps >= 0) || !(desc.momentum >= 0 && desc.momentum <= 1))
-    throw ConfigError(fmt::format(
-        "batch_norm2d: eps {}, momentum {}: eps may not be negative, momentum is from 0 to 1",
-        desc.eps, desc.momentum));
+  ensure(desc.eps >= 0 && desc.momentum >= 0 && desc.momentum <= 1,
+         "batch_norm2d: eps {}, momentum {}", desc.eps, desc.momentum);
   // PyTorch refuses it too, in training: one value has no variance. Over several parts of the batch
   // one of each is enough, as for torch.nn.SyncBatchNorm.
   const auto parts = static_cast<std::int64_t>(desc.parts != nullptr ? desc.parts->count() : 1);
@@ -306,9 +295,7 @@ OpPlan plain_plan(const ActivationDesc& desc) {
 OpPlan plain_plan(const AddDesc& desc) { return elementwise_plan("add", desc.input, 2); }
 
 OpPlan plain_plan(const DropoutDesc& desc) {
-  if (!(desc.p >= 0 && desc.p < 1))
-    throw ConfigError(
-        fmt::format("dropout: p is {}; it must be at least 0 and less than 1", desc.p));
+  ensure(desc.p >= 0 && desc.p < 1, "dropout: p is {}", desc.p);
   OpPlan plan =
       elementwise_plan("dropout", TensorLayout::plain(desc.input.shape, desc.input.type), 1);
   plan.description += fmt::format(" {}", desc.p);
@@ -326,6 +313,27 @@ OpPlan plain_plan(const ReorderDesc& desc) {
   return {.description = fmt::format("reorder {} -> {}", named(desc.from), named(desc.to)),
           .inputs = {desc.from},
           .output = desc.to};
+}
+
+void check_loss(const CrossEntropyDesc& desc) {
+  check_shape({desc.batch, desc.classes, desc.positions}, "softmax_cross_entropy");
+  ensure(desc.label_smoothing >= 0 && desc.label_smoothing <= 1, "a label smoothing of {}",
+         desc.label_smoothing);
+}
+
+std::string describe(const CrossEntropyDesc& desc) {
+  Shape shape = {desc.batch, desc.classes};
+  if (desc.positions != 1) shape.push_back(desc.positions);
+  return fmt::format("softmax_cross_entropy on {}", to_string(shape));
+}
+
+void check_gather(const GatherArgs& args) {
+  const auto channels = static_cast<std::size_t>(args.channels);
+  ensure(args.batch >= 0 && args.channels > 0 && args.labels_per_sample > 0 &&
+             args.sample_elements % args.channels == 0 && args.mean.size() == channels &&
+             args.std.size() == channels,
+         "a gather of {} samples of {} elements in {} channels", args.batch, args.sample_elements,
+         args.channels);
 }
 
 }  // namespace ddpbench::ops

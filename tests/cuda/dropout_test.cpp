@@ -46,7 +46,7 @@ TEST_F(CudaDropout, CopiesInAnEvaluation) {
 TEST_F(CudaDropout, RefusesWhatIsNoProbabilityBelowOne) {
   BackendFixture fixture = cuda_backend();
   EXPECT_THROW(fixture.backend().make(DropoutDesc{.input = TensorLayout::plain({2, 3}), .p = 1.0}),
-               ConfigError);
+               InternalError);
 }
 
 }  // namespace

