@@ -7,12 +7,15 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/error.h"
+#include "kernels/ops/activation.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/encoding.h"
 #include "kernels/ops/flat_ops.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/optimizer.h"
 #include "kernels/runtime/bfloat16.h"
+#include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cpu {
 
@@ -39,6 +42,30 @@ void encode(Team team, const EncodeArgs& args);
 void decode(Team team, const DecodeArgs& args);
 void orthonormalize(const OrthonormalArgs& args);
 void softmax_cross_entropy(int threads, const CrossEntropyDesc& desc, const LossArgs& args);
+
+// ---- loops over memory that several operations need ----
+//
+// In the order of memory, so they fit every layout, padding included.
+
+// Calls body(T()) for the type of the elements, fp32 or bf16.
+template <typename Body>
+void with_element(DataType type, const Body& body) {
+  ensure(type == DataType::fp32 || type == DataType::bf16, "no kernels for elements of {}",
+         to_string(type));
+  if (type == DataType::bf16) return body(BFloat16{});
+  body(float{});
+}
+
+// The elements are fp32 or bf16; each result is rounded once. The pointers of one call may be
+// equal, but not overlap otherwise.
+void activate(Team team, Activation kind, DataType type, const void* x, void* y,
+              std::int64_t count);
+void activation_backward(Team team, Activation kind, DataType type, const void* y, const void* dy,
+                         void* dx, std::int64_t count);
+void add(Team team, DataType type, const void* a, const void* b, void* sum, std::int64_t count);
+// sums[j] (+)= sum over rows i of matrix[i, j], rows in order.
+void column_sums(Team team, DataType type, const void* matrix, std::int64_t rows,
+                 std::int64_t columns, float* sums, bool accumulate);
 
 // Transposes between pixels with their channels together, [pixels][inner], and plain maps,
 // [channels][pixels]: maps[c][p] = blocked[p][c] for the first `channels` of `inner` channels. It

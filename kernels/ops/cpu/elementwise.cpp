@@ -3,7 +3,6 @@
 //
 // Bandwidth-bound loops: activate moves 2 elements of memory for each of the result,
 // activation_backward and add 3.
-#include "kernels/ops/cpu/elementwise.h"
 
 #include <algorithm>
 #include <cstring>

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "kernels/ops/cpu/cpu_ops.h"
-#include "kernels/ops/cpu/elementwise.h"
 #include "kernels/ops/cpu/max_pool.h"
 
 namespace ddpbench::ops::cpu {

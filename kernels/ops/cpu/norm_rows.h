@@ -20,7 +20,7 @@
 #include <cstdint>
 
 #include "base/math.h"
-#include "kernels/ops/cpu/elementwise.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/runtime/bfloat16.h"
 #include "kernels/runtime/data_type.h"
 

@@ -16,7 +16,6 @@
 
 #include "base/error.h"
 #include "kernels/ops/cpu/cpu_ops.h"
-#include "kernels/ops/cpu/elementwise.h"
 
 namespace ddpbench::ops::cpu {
 namespace {

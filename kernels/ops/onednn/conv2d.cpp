@@ -30,7 +30,6 @@
 
 #include "kernels/ops/backend.h"
 #include "kernels/ops/cpu/cpu_ops.h"
-#include "kernels/ops/cpu/elementwise.h"
 #include "kernels/ops/cpu/winograd.h"
 #include "kernels/ops/onednn/api.h"
 #include "kernels/ops/onednn/onednn_ops.h"

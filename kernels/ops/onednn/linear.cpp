@@ -15,7 +15,7 @@
 // weight's columns are kept in the order of the input's memory.
 #include <algorithm>
 
-#include "kernels/ops/cpu/elementwise.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/onednn/api.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 
