@@ -15,7 +15,6 @@
 // Wire, per step, for S bytes of parameters, N workers and M servers: a worker sends S and receives
 // S; a server receives N S/M and sends N S/M.
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -31,6 +30,8 @@
 namespace ddpbench {
 namespace {
 
+constexpr comm::CallOptions kDeferred{.after = nullptr, .start = comm::Start::deferred};
+
 // The worker's side.
 class PushAndPull final : public GradientExchange {
  public:
@@ -43,14 +44,14 @@ class PushAndPull final : public GradientExchange {
 
   // A server learns from the workers' plan what it needs. No memory is allocated before all have
   // said what they need.
-  void plan(const nn::ParameterPlan& plan, MemoryNeeds& needs) override {
+  void plan(const nn::ParameterPlan& plan, MemoryNeeds&) override {
     const auto hash = combine_hash(plan.hash, static_cast<std::uint64_t>(config_.servers));
     const PlanSummary own{hash, plan.flat_bytes};
     agree_on_plan(world(), *context_.devices[0], &own);
-    needs.add(planned(plan));
   }
 
-  // New parameters go straight into the weights, averaged gradients straight into the gradients.
+  // New parameters go straight into the weights, averaged gradients straight into the gradients,
+  // and so do parameters that are to make no difference.
   void finish(bool stale) override {
     Stream& stream = replica_->stream();
     // A server is told once the one before has its shard: else two that wait for pushes of two
@@ -62,10 +63,10 @@ class PushAndPull final : public GradientExchange {
       commands_sent_[s] = tell(s, {});
     }
     wait_for_started(Phase::push);
-    for (const comm::Work& command : commands_sent_) wait_for(command);
+    for (const comm::Work& command : commands_sent_) command.synchronize();
     const ScopedPhase phase(context_.observer, Phase::pull, stream);
     const nn::Graph& graph = replica_->graph();
-    receive_shards(stale ? stale_sink_ : on_server() ? graph.weights() : graph.gradients(), true);
+    receive_shards(on_server() && !stale ? graph.weights() : graph.gradients(), true);
     if (config_.backup_workers > 0) receive_next_step();
   }
 
@@ -134,29 +135,13 @@ class PushAndPull final : public GradientExchange {
   }
 
   void open(const std::vector<Bucket>&) override {
-    const nn::Graph& graph = replica_->graph();
-    // Registration is collective: the servers register as many buffers, in the same order.
-    const std::array<const Buffer*, kRegisteredBuffers> shared = {&graph.gradients(),
-                                                                  &graph.weights(), &stale_sink_};
-    for (const Buffer* buffer : shared) registered_.add(world(), *buffer);
-    if (context_.control != nullptr) {
-      commands_ = replica_->device().allocate_staging(command_bytes());
-      ready_stream_ = replica_->device().make_stream();
-    }
+    registered_.add(world(), replica_->graph().gradients());
+    registered_.add(world(), replica_->graph().weights());
+    ready_stream_ = replica_->device().make_stream();
+    commands_.resize(servers());
+    next_steps_.resize(servers());
     commands_sent_.resize(servers());
     pulls_.resize(servers());
-  }
-
-  std::vector<PlannedBuffer> planned(const nn::ParameterPlan& parameters) override {
-    const bool stale = config_.faults.stale_replica == world().rank();
-    return {{&commands_, MemoryCategory::communication,
-             context_.control != nullptr ? 0 : command_bytes()},
-            {&stale_sink_, MemoryCategory::communication,
-             stale ? parameters.flat_bytes : sizeof(float), Sharing::mappable}};
-  }
-
-  std::size_t command_bytes() const {
-    return (config_.backup_workers > 0 ? 2 : 1) * servers() * sizeof(ServerCommand);
   }
 
   comm::Work start(std::size_t s, const comm::CallOptions& options) override {
@@ -164,32 +149,24 @@ class PushAndPull final : public GradientExchange {
     return world().send(elements_of(replica_->graph().gradients(), s), rank_of(s), options);
   }
 
-  // Host memory is in order with no stream.
-  comm::Work tell(std::size_t s, const comm::CallOptions& options) {
-    const bool by_host = context_.control != nullptr;
-    return context_.commands().send(command_of(s), rank_of(s),
-                                    by_host ? comm::CallOptions{} : options);
-  }
-  void wait_for(const comm::Work& command) {
-    context_.control != nullptr ? command.synchronize() : command.wait(replica_->stream());
+  // A thread that waits for a GPU's transfers would send no command meanwhile.
+  comm::Work tell(std::size_t s, comm::CallOptions options) {
+    options.after = nullptr;  // host memory is in order with no stream
+    if (context_.control != nullptr) options.start = comm::Start::now;
+    return context_.commands().send({&commands_[s], 1, DataType::int64}, rank_of(s), options);
   }
 
-  // Writes `command` into the buffers that commands are sent from.
+  // Writes `command` into the memory that commands are sent from.
   void write_commands(ServerCommand command) {
     const bool tells_step = config_.backup_workers > 0 && command == ServerCommand::push;
-    std::vector<std::int64_t> commands(
-        servers(), static_cast<std::int64_t>(command) + (tells_step ? step_ << kStepBit : 0));
-    const std::size_t bytes = commands.size() * sizeof(command);
-    context_.devices[0]->copy(replica_->stream(), commands_.view().slice(0, bytes),
-                              {reinterpret_cast<std::byte*>(commands.data()), bytes});
-    replica_->stream().synchronize();
+    std::ranges::fill(commands_,
+                      static_cast<std::int64_t>(command) + (tells_step ? step_ << kStepBit : 0));
   }
 
   // Sends every server the same command and waits until all have taken it.
   void command_all(ServerCommand command) {
     write_commands(command);
-    for (std::size_t s = 0; s < servers(); ++s)
-      wait_for(tell(s, deferred_after(replica_->stream())));
+    for (std::size_t s = 0; s < servers(); ++s) tell(s, kDeferred).synchronize();
     replica_->stream().synchronize();
   }
 
@@ -227,36 +204,22 @@ class PushAndPull final : public GradientExchange {
 
   // The first step that any of the servers still takes gradients of.
   void receive_next_step() {
-    Stream& stream = replica_->stream();
-    const bool by_host = context_.control != nullptr;
     for (std::size_t s = 0; s < servers(); ++s) {
-      wait_for(context_.commands().recv(
-          command_of(servers() + s), rank_of(s),
-          by_host ? comm::CallOptions{} : deferred_after(replica_->stream())));
+      const comm::Elements next{&next_steps_[s], 1, DataType::int64};
+      context_.commands().recv(next, rank_of(s), kDeferred).synchronize();
     }
-    std::vector<std::int64_t> next(servers());
-    const std::size_t bytes = next.size() * sizeof(ServerCommand);
-    context_.devices[0]->copy(stream, {reinterpret_cast<std::byte*>(next.data()), bytes},
-                              commands_.view().slice(bytes, bytes));
-    stream.synchronize();
-    next_step_ = std::ranges::min(next);
+    next_step_ = std::ranges::min(next_steps_);
   }
 
-  comm::Elements command_of(std::size_t server) const {
-    return {commands_.data() + server * sizeof(ServerCommand), 1, DataType::int64};
-  }
   comm::Elements elements_of(const Buffer& flat, std::size_t shard) const {
     const Bucket& range = buckets()[shard];
     return flat_elements(flat.view().slice(range.offset_bytes, range.bytes));
   }
 
-  // One ServerCommand a server, then each one's next step: of the device, or with `control` of the
-  // host.
-  Buffer commands_;
-  std::unique_ptr<Stream> ready_stream_;           // with `control`: to wait for gradients
-  std::int64_t step_ = 0, next_step_ = 0;          // with backup_workers
-  Buffer stale_sink_;                              // where a planted stale worker pulls to
-  std::vector<comm::Work> commands_sent_, pulls_;  // [server]
+  std::vector<std::int64_t> commands_, next_steps_;  // [server] in host memory
+  std::unique_ptr<Stream> ready_stream_;             // with `control`: to wait for gradients
+  std::int64_t step_ = 0, next_step_ = 0;            // with backup_workers
+  std::vector<comm::Work> commands_sent_, pulls_;    // [server]
   Registrations registered_;
 };
 

@@ -3,7 +3,6 @@
 #include "parallel/server_shard.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <optional>
@@ -97,8 +96,9 @@ ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& co
                  config.replicas > kWorkersOfAFullServer * config.servers;
   stream_ = device.make_stream();
   make_buffers();
-  const std::array<const Buffer*, kRegisteredBuffers> shared = {&pushed_, &gradient_, &weights_};
-  for (const Buffer* buffer : shared) registered_.add(*context.world, *buffer);
+  for (const Buffer* buffer : {&pushed_, &gradient_, &weights_}) {
+    registered_.add(*context.world, *buffer);
+  }
   for (std::size_t w = 0; w < workers; ++w) {
     pushed_views_.push_back(static_cast<const float*>(shard_of(pushed_, w).data));
   }
@@ -197,12 +197,11 @@ void ServerShard::update(const float* gradient) {
 // Waits until all workers have sent one command, for as long as they evaluate or save: others
 // notice who stands still. Where they are served one by one, it serves their pushes meanwhile.
 ServerCommand ServerShard::next_command() {
-  const bool on_gpu = context_.devices[0]->kind() == DeviceKind::cuda;
+  const bool announces = context_.control != nullptr;
   clients_.assign(pushed_views_.size(), {.known = served_.updates});
   for (std::size_t w = 0; w < clients_.size(); ++w) await(w, false);
-  // A GPU's stream waits for a gradient that was announced.
-  const auto speaks = [on_gpu](const Client& one) {
-    return one.is_awaited && ((on_gpu && one.is_pushing) || one.incoming.is_done());
+  const auto speaks = [announces](const Client& one) {
+    return one.is_awaited && ((announces && one.is_pushing) || one.incoming.is_done());
   };
   std::optional<ScopedPhase> receiving;
   for (std::size_t ready = 0; ready < clients_.size();) {
@@ -210,7 +209,7 @@ ServerCommand ServerShard::next_command() {
       receiving.emplace(context_.observer, Phase::push, *stream_);
     }
     context_.commands().wait_until([&] {
-      if (on_gpu) context_.world->check();  // a failure there keeps the workers from speaking
+      if (announces) context_.world->check();  // a failure there keeps the workers from speaking
       return std::ranges::any_of(clients_, speaks);
     });
     for (std::size_t w = 0; w < clients_.size(); ++w) {

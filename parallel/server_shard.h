@@ -32,9 +32,6 @@ enum class ServerCommand : std::int64_t {
 // With backup workers, a push says its step above this bit, and the answer which step comes next.
 inline constexpr int kStepBit = 8;
 
-// Registration is collective: workers and servers register this many buffers each, in turn.
-inline constexpr std::size_t kRegisteredBuffers = 3;
-
 // Cuts the flat buffer into `servers` shards of nearly equal size, at 64-byte boundaries. Some are
 // empty when there are more servers than 64-byte units. `plan` gives Bucket::end_parameter; it is
 // null on servers, which need the byte ranges only.

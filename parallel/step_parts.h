@@ -86,9 +86,9 @@ std::array<PlannedBuffer, 1> planned_summary(Buffer& memory);
 // supplies the memory for the exchange.
 PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanSummary* own);
 
-// Buffers that were registered with a communicator, which deregisters them in the same order at the
-// end. Both calls are collective. A failed communicator is ignored: its mappings end with it. The
-// buffers outlive this, so it is the last member of who has them.
+// Buffers that were registered with a communicator, which deregisters them at the end. A failed
+// communicator is ignored: its mappings end with it. The buffers outlive this, so it is the last
+// member of who has them.
 class Registrations {
  public:
   ~Registrations();

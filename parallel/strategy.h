@@ -144,8 +144,8 @@ struct StrategyContext {
   std::vector<ops::OpBackend*> backends;  // one a device
   comm::Communicator* world = nullptr;    // all ranks; null when there is one
   bool world_spans_hosts = false;         // it is of an engine that can
-  // ps with servers on GPUs: all ranks once more, in host memory, for what steers servers. So these
-  // need no help of a device to hear any worker. Null: `world` carries that, too.
+  // ps with workers on GPUs: all ranks once more, in host memory, for what steers servers, which
+  // need no help of a device to hear any worker. Null on CPU devices: `world` carries that, too.
   comm::Communicator* control = nullptr;
   comm::Communicator& commands() const { return control != nullptr ? *control : *world; }
   std::vector<comm::Communicator*> local;  // dp: one a replica, for its threads; else empty

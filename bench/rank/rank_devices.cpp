@@ -149,7 +149,7 @@ static void connect_stages(const TrainingJob& job, int number, Device& device, c
 static std::unique_ptr<comm::Communicator> make_control(const TrainingJob& job, int number,
                                                         int ranks, Device& device,
                                                         comm::Store& store, WorldOptions world) {
-  if (job.cell.servers == 0 || job.device != "cuda" || job.has_cpu_servers()) return nullptr;
+  if (job.cell.servers == 0 || job.device != "cuda") return nullptr;
   constexpr DeviceKind kHost = DeviceKind::cpu;
   const CommBackend& own = comm_backend(job.backend);
   const CommBackend& row = own.devices == kHost    ? own

@@ -171,8 +171,8 @@ class Communicator {
   virtual void group_start() = 0;
   virtual void group_end() = 0;
 
-  // Collective. Operations on memory inside `buffer` (Sharing::mappable, of any size on each rank)
-  // need no copy of it. It must outlive the communicator or be deregistered.
+  // Operations on memory inside `buffer` (Sharing::mappable) need no copy of it. It must outlive
+  // the communicator or be deregistered. Each rank may register what it likes, between calls.
   virtual void register_buffer(const Buffer& buffer) = 0;
   virtual void deregister_buffer(const Buffer& buffer) = 0;
 
