@@ -101,10 +101,8 @@ class NcclCommunicator final : public CudaCommunicator {
     if (buffer.bytes() == 0) return;
     const std::lock_guard lock(mutex_);
     const auto found = registrations_.find(buffer.data());
-    if (found == registrations_.end()) {
-      throw CommError(fmt::format(
-          "a buffer of {} bytes was not registered and cannot be deregistered", buffer.bytes()));
-    }
+    ensure(found != registrations_.end(), "a buffer of {} bytes was not registered",
+           buffer.bytes());
     void* const handle = found->second;
     registrations_.erase(found);
     if (nccl_ == nullptr || handle == nullptr) return;

@@ -121,13 +121,12 @@ class StagingMemory {
     return registered_.emplace_back(Registered{on_device, std::move(on_host)}).on_host;
   }
 
-  // Throws CommError when it was not added.
+  // REQUIRES: it was added.
   const Buffer& find(BufferView on_device) const {
     for (const Registered& registered : registered_) {
       if (same(registered.on_device, on_device)) return registered.on_host;
     }
-    throw CommError(fmt::format(
-        "a buffer of {} bytes was not registered and cannot be deregistered", on_device.bytes));
+    throw InternalError(fmt::format("a buffer of {} bytes was not registered", on_device.bytes));
   }
 
   void remove(BufferView on_device) {

@@ -21,10 +21,9 @@ namespace {
 // A sleeper looks this often whether its peer is still alive.
 constexpr double kLifeCheck_s = 0.05;
 
-// Pauses between two looks whether a peer has come. They grow, because with many more ranks than
-// cores those that have come would otherwise take the cores from those that still start.
-constexpr auto kFirstAttachPause = std::chrono::microseconds(50);
-constexpr auto kLongestAttachPause = std::chrono::microseconds(3200);
+// Between two looks whether a peer has come. It is long, because with many more ranks than cores
+// those that have come would otherwise take the cores from those that still start.
+constexpr auto kAttachPause = std::chrono::milliseconds(2);
 
 std::int32_t waiting_code(int peer) {
   return peer == PeerGroup::kAnybody ? RankSlot::kAnybody : peer + 1;
@@ -45,7 +44,6 @@ void PeerGroup::leave() noexcept {
 
 void PeerGroup::await_attached(double timeout_s) {
   const Deadline deadline = deadline_after(timeout_s);
-  auto pause = kFirstAttachPause;
   for (int peer = 0; peer < size(); ++peer) {
     while (block_->slot(peer).presence.load(std::memory_order_acquire) == Presence::absent) {
       if (aborted()) throw_aborted(nullptr);
@@ -53,8 +51,7 @@ void PeerGroup::await_attached(double timeout_s) {
         throw CommTimeout(
             fmt::format("{}rank {} did not join within {} s", prefix(nullptr), peer, timeout_s));
       }
-      std::this_thread::sleep_for(pause);
-      pause = std::min(2 * pause, kLongestAttachPause);
+      std::this_thread::sleep_for(kAttachPause);
     }
     if (block_->scope() == FutexScope::host) {
       processes_.push_back(open_process(block_->slot(peer).pid));
@@ -122,7 +119,6 @@ void PeerGroup::check(int peer, const WaitReason& reason, PredicateRef ready) {
     throw CommError(prefix(reason.operation) + "the communicator was destroyed meanwhile",
                     operation_name(reason.operation));
   }
-  if (reason.collective != 0) check_same_operation(reason);
   for (int other = 0; other < size(); ++other) {
     // A collective needs all ranks in the end, so any loss is worth knowing.
     const bool matters =
@@ -159,24 +155,6 @@ void PeerGroup::check_peer_lives(int peer, const WaitReason& reason, PredicateRe
   const bool done = reason.collective != 0 && consumed >= position(reason.collective + 1, 0);
   if (done || ready()) return;
   throw_gone(peer, reason.operation);
-}
-
-void PeerGroup::check_same_operation(const WaitReason& reason) const {
-  const std::size_t slot = reason.collective % kHistory;
-  const Descriptor& mine = own().descriptors[slot];
-  // Before this rank's descriptor is posted there is nothing to compare. After this rank has
-  // consumed the collective, the peers may already reuse theirs.
-  const bool posted =
-      own().progress.load(std::memory_order_relaxed) >= position(reason.collective, 1);
-  const bool consumed =
-      own().consumed.load(std::memory_order_relaxed) >= position(reason.collective + 1, 0);
-  if (!posted || consumed) return;
-  for (int peer = 0; peer < size(); ++peer) {
-    const RankSlot& other = block_->slot(peer);
-    const bool entered =
-        other.progress.load(std::memory_order_acquire) >= position(reason.collective, 1);
-    if (entered) ensure_same_operation(mine, other.descriptors[slot], peer);
-  }
 }
 
 void PeerGroup::ensure_same_operation(const Descriptor& mine, const Descriptor& theirs,

@@ -30,7 +30,7 @@ struct WaitPolicy {
   double yield_s = 0;
 };
 
-// What a wait is for. Messages name it, and peers that call another operation are noticed by it.
+// What a wait is for. Messages name it.
 struct WaitReason {
   const Operation* operation = nullptr;
   std::uint64_t collective = 0;  // 0: not a collective
@@ -62,8 +62,7 @@ class PeerGroup {
   ControlBlock& block() const noexcept { return *block_; }
   RankSlot& own() const noexcept { return block_->slot(rank_); }
 
-  // Waits until all ranks are attached. CommTimeout names the missing ones. `check` may be empty;
-  // it is called now and then, and what it throws ends the wait.
+  // Waits until all ranks are attached. CommTimeout names the first that is missing.
   void await_attached(double timeout_s);
 
   // Waits until ready(), which may change by what `peer` publishes, by background work (kAnybody),
@@ -128,7 +127,6 @@ class PeerGroup {
   [[noreturn]] void throw_gone(int peer, const Operation* operation) const;
   void check(int peer, const WaitReason& reason, PredicateRef ready);
   void check_peer_lives(int peer, const WaitReason& reason, PredicateRef ready);
-  void check_same_operation(const WaitReason& reason) const;
   void wake_waiters() noexcept;
   void wake_if_asleep(RankSlot& slot) noexcept;
   bool wake(RankSlot& slot, std::int32_t waiting_for) noexcept;

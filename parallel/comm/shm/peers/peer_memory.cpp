@@ -155,10 +155,7 @@ void PeerMemory::remove(BufferView own) {
   const auto found = std::ranges::find_if(registered_, [&](const auto& one) {
     return one.second.data == own.data && one.second.bytes == own.bytes;
   });
-  if (found == registered_.end()) {
-    throw CommError(fmt::format(
-        "a buffer of {} bytes was not registered and cannot be deregistered", own.bytes));
-  }
+  ensure(found != registered_.end(), "a buffer of {} bytes was not registered", own.bytes);
   registered_.erase(found);
 }
 

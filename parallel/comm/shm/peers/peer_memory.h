@@ -153,7 +153,7 @@ class PeerMemory {
 
   // Offers a buffer to the peers, by its handle.
   void add(BufferView own, const std::string& handle);
-  // Throws CommError when `own` is not registered.
+  // REQUIRES: `own` is registered.
   void remove(BufferView own);
 
  private:
