@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `dp`: one process, one thread per device; device 0 is the primary. It does what nn.DataParallel
-// does.
+// does on several devices; on one it is replicated.cpp's.
 //
 // Each step: scatter the batch from the primary, broadcast the parameters, forward in parallel,
 // gather the outputs on the primary, compute the loss there, scatter the output gradients, backward
@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "kernels/ops/tensor_layout.h"
-#include "parallel/gradient_exchange.h"
 #include "parallel/replica.h"
 #include "parallel/step_parts.h"
 #include "parallel/strategies.h"
@@ -55,10 +54,6 @@ class DataParallel final : public Strategy {
           {{.parts = synced_[i].get(), .admit = add}, primary ? global_batch : 0, primary});
       allocate(*context.devices[i], planned_buffers(i, replicas_[i]->graph().plan().weight_bytes));
     });
-    if (count == 1) {
-      ready_times_ = make_ready_times(config_, context_);
-      ready_times_->connect(*replicas_[0]);
-    }
     pass_work_ = [this](std::size_t i) { run_replica(i, input_); };
     reset();
   }
@@ -69,10 +64,6 @@ class DataParallel final : public Strategy {
       run_all(pass_work_);
     }
     ++step_;
-  }
-
-  void report(PhaseObserver& observer) override {
-    if (ready_times_) ready_times_->report(observer);
   }
 
   void reset() override {
@@ -89,7 +80,6 @@ class DataParallel final : public Strategy {
 
   void publish(bool) override {
     run_all([this](std::size_t i) {
-      if (context_.local.empty()) return;
       send_weights(i, replicas_[i]->graph().weights());
       broadcast_state(*context_.local[i], *replicas_[i], kPrimary);
     });
@@ -143,9 +133,7 @@ class DataParallel final : public Strategy {
     {
       const ScopedPhase phase(observer(i), Phase::backward, replica.stream());
       // What was reduced to the primary in the passes before stays there.
-      const bool is_told = ready_times_ && pass_ + 1 == config_.accumulation_steps;
-      replica.backward(is_told ? ready_times_->begin_pass() : nn::GradientReady(),
-                       i == kPrimary && pass_ > 0);
+      replica.backward({}, i == kPrimary && pass_ > 0);
     }
     reduce(i);
     if (pass_ + 1 < config_.accumulation_steps) return;
@@ -154,7 +142,6 @@ class DataParallel final : public Strategy {
   }
 
   void scatter_input(std::size_t i, const float* images) {
-    if (context_.local.empty()) return;
     Stream& stream = replicas_[i]->stream();
     const ScopedPhase phase(observer(i), Phase::scatter, stream);
     const std::size_t part = static_cast<std::size_t>(
@@ -169,7 +156,6 @@ class DataParallel final : public Strategy {
   }
 
   void replicate(std::size_t i) {
-    if (context_.local.empty()) return;
     Replica& replica = *replicas_[i];
     const ScopedPhase phase(observer(i), Phase::replicate, replica.stream());
     const Buffer& target =
@@ -193,11 +179,6 @@ class DataParallel final : public Strategy {
     const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
     const float scale = config_.faults.gradient_factor(config_.replicas) /
                         static_cast<float>(global_batch * config_.accumulation_steps);
-    if (context_.local.empty()) {
-      const ScopedPhase phase(observer(i), Phase::loss, stream);
-      replica.loss(input.labels, scale, input.valid_weight);
-      return;
-    }
     const comm::CallOptions options = deferred_after(stream);
     {
       const ScopedPhase phase(observer(i), Phase::gather, stream);
@@ -223,7 +204,7 @@ class DataParallel final : public Strategy {
 
   void reduce(std::size_t i) {
     // The planted fault is a bucket that is never reduced; dp has one bucket, the whole buffer.
-    if (context_.local.empty() || config_.faults.missing_bucket >= 0) return;
+    if (config_.faults.missing_bucket >= 0) return;
     Replica& replica = *replicas_[i];
     const ScopedPhase phase(observer(i), Phase::reduce, replica.stream());
     context_.local[i]
@@ -235,7 +216,6 @@ class DataParallel final : public Strategy {
   bool is_stale(std::size_t i) const { return config_.faults.is_stale(static_cast<int>(i), step_); }
 
   void run_all(const std::function<void(std::size_t)>& work) {
-    if (context_.group == nullptr) return work(0);
     context_.group->run(work, [this](const char* reason) {
       context_.local[0]->abort(reason);
       if (!context_.statistics.empty()) context_.statistics[0]->abort(reason);
@@ -252,7 +232,6 @@ class DataParallel final : public Strategy {
 
   StrategyConfig config_;
   StrategyContext context_;
-  std::unique_ptr<GradientExchange> ready_times_;     // on one device
   std::vector<std::unique_ptr<SyncedBatch>> synced_;  // [replica], null where nothing is exchanged
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<Buffer> inputs_;       // [replica], its part of the batch; the primary's is empty

@@ -231,7 +231,8 @@ BufferView Strategy::fetch_gradients(std::size_t i) {
 
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config) {
   const StrategyTraits& row = strategy_traits(config.strategy);
-  return row.make != nullptr ? row.make(config) : make_replicated(config, row);
+  const bool is_own = row.make != nullptr && config.replicas > 1;
+  return is_own ? row.make(config) : make_replicated(config, row);
 }
 
 }  // namespace ddpbench

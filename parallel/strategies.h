@@ -46,7 +46,8 @@ struct StrategyTraits {
   std::vector<RankPlan> (*plan)(const StrategyConfig&) = nullptr;
   // How several ranks exchange gradients; null for one rank, and where `make` makes all.
   MakeExchange* exchange = nullptr;
-  // The whole strategy; null: it is replicated (replicated.cpp).
+  // The whole strategy on several devices; null, and on one device: it is replicated
+  // (replicated.cpp).
   std::unique_ptr<Strategy> (*make)(const StrategyConfig&) = nullptr;
   bool all_reduces_gradients() const { return uses_buckets && !shards_state && !averages_weights; }
   bool shares_state() const { return !has_servers && !averages_weights; }  // running statistics
