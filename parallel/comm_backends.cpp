@@ -129,12 +129,8 @@ Variables mpi_variables(const RankSurroundings& rank) {
 template <const char* kName>
 std::unique_ptr<Communicator> make_within_and_across(comm::Store& store, int rank, int size,
                                                      Device&, const WorldOptions& options) {
-  const comm::CommModule& module = world_module(options);
-  const auto make_engine = [&module](comm::Store& its, int its_rank, int its_size,
-                                     const WorldOptions& engine) {
-    return module.make(its, its_rank, its_size, engine);
-  };
-  return comm::make_hierarchical(kName, store, rank, size, comm::host_mark(), make_engine, options);
+  return comm::make_hierarchical(kName, world_module(options), store, rank, size, comm::host_mark(),
+                                 options);
 }
 
 Communicators refuse_threads(const std::vector<Device*>&, const WorldOptions&) {

@@ -29,11 +29,6 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-std::unique_ptr<Communicator> make_gloo(Store& store, int rank, int size,
-                                        const WorldOptions& options) {
-  return engine_module().make(store, rank, size, options);
-}
-
 // The host of each rank, a letter.
 Outcome run_on_hosts(std::string_view hosts, const RankFunction& function,
                      CallWatch* watch = nullptr) {
@@ -42,8 +37,8 @@ Outcome run_on_hosts(std::string_view hosts, const RankFunction& function,
     options.timeout_s = 60;
     options.watch = watch;
     const std::string host(1, hosts[static_cast<std::size_t>(rank)]);
-    const auto communicator = make_hierarchical(
-        "shm+gloo", store, rank, static_cast<int>(hosts.size()), host, make_gloo, options);
+    const auto communicator = make_hierarchical("shm+gloo", engine_module(), store, rank,
+                                                static_cast<int>(hosts.size()), host, options);
     function(*communicator);
   });
 }

@@ -101,10 +101,7 @@ std::unique_ptr<Communicator> make_world(std::string_view mode, Store& store, in
   const WorldOptions options;
   if (!mode.starts_with(kHosts)) return engine_module().make(store, rank, size, options);
   const std::string host(1, mode.at(kHosts.size() + static_cast<std::size_t>(rank)));
-  const auto make_mpi = [](Store& its, int its_rank, int its_size, const WorldOptions& engine) {
-    return engine_module().make(its, its_rank, its_size, engine);
-  };
-  return make_hierarchical("shm+mpi", store, rank, size, host, make_mpi, options);
+  return make_hierarchical("shm+mpi", engine_module(), store, rank, size, host, options);
 }
 
 int run_rank(std::string_view mode, int port, int rank, int size) {

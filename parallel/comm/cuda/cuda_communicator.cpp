@@ -47,13 +47,13 @@ Work CudaCommunicator::issue(const Operation& operation, const CallOptions& opti
   const cuda::CurrentDevice current(ordinal_);
   check();
   if (options.after != nullptr) fork_from(*options.after);
-  const Call call{operation, std::make_shared<CudaWork>(monitor_, operation)};
+  const auto work = std::make_shared<CudaWork>(monitor_, operation);
   if (group_depth_ > 0) {
-    group_.push_back(call);
+    group_.push_back(work);
   } else {
-    run({&call, 1});
+    run({&work, 1});
   }
-  return Work(call.work);
+  return Work(work);
 }
 
 void CudaCommunicator::group_start() {
@@ -69,19 +69,19 @@ void CudaCommunicator::group_end() {
     check();
     run(group_);
   } catch (...) {
-    for (const Call& call : group_) call.work->fail(std::current_exception());
+    for (const auto& work : group_) work->fail(std::current_exception());
     group_.clear();
     throw;
   }
   group_.clear();
 }
 
-void CudaCommunicator::run(std::span<const Call> calls) {
+void CudaCommunicator::run(Works works) {
   try {
-    monitor_->launching(calls.front().work);
-    for (const Call& call : calls) call.work->begin(stream_);
-    launch(calls);
-    for (const Call& call : calls) call.work->end(stream_);
+    monitor_->launching(works.front());
+    for (const auto& work : works) work->begin(stream_);
+    launch(works);
+    for (const auto& work : works) work->end(stream_);
     monitor_->launching(nullptr);
   } catch (const Error&) {
     monitor_->launching(nullptr);
@@ -90,7 +90,7 @@ void CudaCommunicator::run(std::span<const Call> calls) {
     // When the watchdog ended the call, its reason came first and says more.
     monitor_->throw_if_failed();
   }
-  for (const Call& call : calls) monitor_->watch(call.work);
+  for (const auto& work : works) monitor_->watch(work);
 }
 
 }  // namespace ddpbench::comm

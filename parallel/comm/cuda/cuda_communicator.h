@@ -39,10 +39,7 @@ class CudaCommunicator : public Communicator, protected MonitoredBackend {
   void check() override { monitor_->check(); }
 
  protected:
-  struct Call {
-    Operation operation;
-    std::shared_ptr<CudaWork> work;
-  };
+  using Works = std::span<const std::shared_ptr<CudaWork>>;
 
   // `threads`: null unless the ranks are threads of this process.
   CudaCommunicator(Device& device, int rank, int size, const WorldOptions& options,
@@ -50,7 +47,7 @@ class CudaCommunicator : public Communicator, protected MonitoredBackend {
 
   Work issue(const Operation& operation, const CallOptions& options) override;
   // Queues the operations of one call or group on stream(). The device is current.
-  virtual void launch(std::span<const Call> calls) = 0;
+  virtual void launch(Works works) = 0;
 
   // The most derived class calls these last in its constructor and first in its destructor.
   void start_watching() { monitor_->start(*this); }
@@ -63,7 +60,7 @@ class CudaCommunicator : public Communicator, protected MonitoredBackend {
   WorkMonitor& monitor() const noexcept { return *monitor_; }
 
  private:
-  void run(std::span<const Call> calls);
+  void run(Works works);
   void fork_from(Stream& after);
 
   Device& device_;
@@ -74,7 +71,7 @@ class CudaCommunicator : public Communicator, protected MonitoredBackend {
   // An event that a recording has touched is of no use outside of it until it is recorded again.
   cudaEvent_t fork_ = nullptr;
   int group_depth_ = 0;
-  std::vector<Call> group_;
+  std::vector<std::shared_ptr<CudaWork>> group_;
 };
 
 }  // namespace ddpbench::comm

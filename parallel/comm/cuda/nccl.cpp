@@ -112,17 +112,17 @@ class NcclCommunicator final : public CudaCommunicator {
   }
 
  private:
-  void launch(std::span<const Call> calls) override {
+  void launch(Works works) override {
     const std::lock_guard lock(mutex_);
     if (nccl_ == nullptr) monitor().throw_if_failed();
     check_result(ncclGroupStart(), nullptr);
     try {
-      for (const Call& call : calls) queue(call.operation);
+      for (const auto& work : works) queue(work->operation());
     } catch (...) {
       static_cast<void>(ncclGroupEnd());  // or the thread's next call would belong to this group
       throw;
     }
-    check_result(ncclGroupEnd(), &calls.front().operation);
+    check_result(ncclGroupEnd(), &works.front()->operation());
   }
 
   // Operations without elements are skipped; all ranks agree on that.

@@ -272,29 +272,27 @@ class StagedCommunicator final : public CudaCommunicator {
     return CudaCommunicator::issue(operation, options);
   }
 
-  void launch(std::span<const Call> calls) override {
+  void launch(Works works) override {
     staged_.clear();
-    for (const Call& call : calls) {
-      const Operation host = on_host(call.operation);
-      staged_.push_back(host);
-      if (!reads_in(call.operation)) continue;
-      copy(host.in.data, call.operation.in.data, host.in.bytes(), cudaMemcpyDeviceToHost);
+    for (const auto& work : works) {
+      const Operation& operation = work->operation();
+      const Operation& host = staged_.emplace_back(on_host(operation));
+      if (!reads_in(operation)) continue;
+      copy(host.in.data, operation.in.data, host.in.bytes(), cudaMemcpyDeviceToHost);
     }
-    make_host_calls(calls);
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      const Operation& operation = calls[i].operation;
+    make_host_calls(works);
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      const Operation& operation = works[i]->operation();
       if (!writes_out(operation)) continue;
       copy(operation.out.data, staged_[i].out.data, operation.out.bytes(), cudaMemcpyHostToDevice);
     }
     memory_->give_back();  // to calls that come later in the stream
   }
 
-  void make_host_calls(std::span<const Call> calls) {
+  void make_host_calls(Works works) {
     if (blocks_) await_idle();
     auto batch = std::make_unique<HostCalls::Batch>(HostCalls::Batch{.owner = host_});
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      batch->calls.emplace_back(staged_[i], calls[i].work);
-    }
+    for (std::size_t i = 0; i < works.size(); ++i) batch->calls.emplace_back(staged_[i], works[i]);
     if (blocks_) {
       HostCalls::run(batch.release());
       return monitor().throw_if_failed();

@@ -151,11 +151,11 @@ class HierarchicalCommunicator final : public QueuedCommunicator {
 
 // Those of the ranks that count form two further worlds, in the order of ranks: those of one host,
 // and the first of each host.
-std::unique_ptr<Communicator> make_hierarchical(const std::string& backend, Store& store, int rank,
+std::unique_ptr<Communicator> make_hierarchical(const std::string& backend,
+                                                const CommModule& engine, Store& store, int rank,
                                                 int size, const std::string& host,
-                                                const MakeEngine& make_engine,
                                                 const WorldOptions& options) {
-  auto world = make_engine(store, rank, size, options);  // says which rank does not come
+  auto world = engine.make(store, rank, size, options);  // says which rank does not come
   const auto key = [&](int of) { return fmt::format("{}/host-of/{}", options.name, of); };
   store.set(key(rank), host);
   std::vector<std::string> hosts;
@@ -180,7 +180,7 @@ std::unique_ptr<Communicator> make_hierarchical(const std::string& backend, Stor
   if (mates.front() == rank) {
     parts.name = options.name + "/across";
     parts.members = leaders;
-    across = make_engine(store, place_in(leaders), count_of(leaders), parts);
+    across = engine.make(store, place_in(leaders), count_of(leaders), parts);
   }
   return std::make_unique<HierarchicalCommunicator>(backend, std::move(world), std::move(own),
                                                     std::move(across), options);

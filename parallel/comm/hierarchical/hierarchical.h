@@ -6,7 +6,6 @@
 // an element crosses the wire once a host. Everything else goes over the engine alone.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,15 +13,11 @@
 
 namespace ddpbench::comm {
 
-// Makes the communicator of the engine, over all ranks that share the store.
-using MakeEngine = std::function<std::unique_ptr<Communicator>(Store& store, int rank, int size,
-                                                               const WorldOptions& options)>;
-
 // Collective over `size` processes that share `store`. `host`: equal on the ranks that can map each
 // other's memory (host_mark()), and on no others. Throws CommError.
-std::unique_ptr<Communicator> make_hierarchical(const std::string& backend, Store& store, int rank,
+std::unique_ptr<Communicator> make_hierarchical(const std::string& backend,
+                                                const CommModule& engine, Store& store, int rank,
                                                 int size, const std::string& host,
-                                                const MakeEngine& make_engine,
                                                 const WorldOptions& options);
 
 }  // namespace ddpbench::comm
