@@ -37,16 +37,13 @@ const report::Column* column_of(const std::string& option, const std::string& na
 // One line per column: its name, what it is, and its keys in csv and json.
 std::string columns_help() {
   std::string text =
-      "Columns of `ddpbench show`, with their keys in csv and json. In the table\n"
-      "without --columns: * always, + where runs differ in it or have it:\n";
+      "Columns of `ddpbench show`, with their keys in csv and json. +: in the table of --full,\n"
+      "where a run has a value:\n";
   for (const report::Column& column : report::run_columns()) {
     Names keys;
     for (const report::Field& field : column.fields) keys.push_back(field.key);
-    const char mark = column.is(report::kAlways)                       ? '*'
-                      : column.is(report::kVarying | report::kForSome) ? '+'
-                                                                       : ' ';
-    text +=
-        fmt::format("{} {:<13} {} [{}]\n", mark, column.name, column.about, fmt::join(keys, ", "));
+    text += fmt::format("{} {:<13} {} [{}]\n", column.is(report::kUsual) ? '+' : ' ', column.name,
+                        column.about, fmt::join(keys, ", "));
   }
   return text;
 }
@@ -166,7 +163,7 @@ class Show final : public Subcommand {
     std::vector<report::RunRow> shown = all ? rows : condensed.rows();
     if (sort_column != nullptr) report::sort_rows(shown, *sort_column, descending);
     if (columns.empty()) {
-      columns = format.all_columns ? report::all_columns() : report::table_columns(shown);
+      columns = format.all_columns ? report::all_columns() : report::usual_columns(shown);
     }
     if (format.name != "table") return format.write(shown, columns, width);
     std::string text = report::answer_text(rows, width, asked_memory(device_memory_));

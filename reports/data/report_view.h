@@ -34,10 +34,12 @@ struct RunRow {
   std::size_t index = 0;                   // in report->runs; of repetitions the first's
   std::string file;                        // name of the report; empty where there is no file
   const RepeatedRuns* repeated = nullptr;  // the repetitions that the row stands for; null: a run
-  // Set by marked_rows() of table/table.h: the letters of the warnings that concern it, and why its
-  // speed-up says nothing. By compact_table(): approximate_words() of an approximate row.
-  std::string marks = {}, doubt = {}, apart = {};
+  // Set by marked_rows() of table/table.h: the letters of the warnings that concern it, why its
+  // speed-up says nothing, approximate_words() of an approximate row, and what tells the row from
+  // others of its strategy.
+  std::string marks = {}, doubt = {}, apart = {}, details = {};
   bool is_warned = false;  // whether a warning tells the doubt, too
+  bool is_equal = false;   // whether it does the same work on one device as others
 };
 
 // The runs in the order of the files, then of their report. A file is named by the last part of its

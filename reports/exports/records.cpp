@@ -26,8 +26,7 @@ std::string csv_cell(const Json& value) {
 }
 
 TextTable table_of(const Records& records) {
-  TextTable table{.keys = 1};
-  table.instead.resize(records.rows.size());
+  TextTable table;
   for (std::size_t c = 0; c < records.columns.size(); ++c) {
     const RecordColumn& column = records.columns[c];
     if (!column.for_people()) continue;
@@ -76,7 +75,7 @@ std::string markdown_table(const TextTable& table) {
     rulers.emplace_back(column.left ? ":--" : "--:");
   }
   std::string text = markdown_line(headings) + markdown_line(rulers);
-  for (std::size_t row = 0; row < table.instead.size(); ++row) {
+  for (std::size_t row = 0; row < table.rows(); ++row) {
     std::vector<std::string> cells = table.row(row);
     for (std::string& cell : cells) cell = markdown_escaped(cell);
     text += markdown_line(cells);

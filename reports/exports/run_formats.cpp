@@ -42,14 +42,16 @@ std::vector<Json> flat_runs(RunRows rows, const Columns& columns) {
   return runs;
 }
 
-// The verdicts of the reports of these rows, each report once. Lines of a report's text that are
-// indented list the parts of a step.
+// The verdicts and conclusions of the reports of these rows, each report once. Lines of a report's
+// text that are indented list the parts of a step.
 std::vector<std::string> verdicts(RunRows rows) {
   std::vector<std::string> lines;
   std::set<const Report*> told;
   for (const RunRow& row : rows) {
     if (!told.insert(row.report).second) continue;
-    for (const std::string& line : split(render_why(*row.report, 0), '\n')) {
+    std::vector<std::string> own = split(render_why(*row.report, 0), '\n');
+    if (row.report->tune) own.push_back(printable(row.report->tune->conclusion));
+    for (const std::string& line : own) {
       if (line.empty() || line.starts_with(' ')) continue;
       lines.push_back(from_several_files(rows) ? row.file + ": " + line : line);
     }
@@ -156,10 +158,11 @@ std::string json_runs_text(RunRows rows, const Columns& columns) {
 
 std::string markdown_text(RunRows rows, const Columns& columns) {
   if (rows.empty()) return "no runs\n";
-  Footnotes notes;
-  const TextTable table = run_table(rows, columns, notes);
-  std::vector<std::string> below = explanations(rows, columns, notes);
-  std::ranges::move(remarks(rows), std::back_inserter(below));
+  std::vector<std::string> below;
+  const TextTable table = run_table(rows, columns, below);
+  const bool intervals = std::ranges::count(table.columns, "(a..b)", &TextColumn::bottom) > 0;
+  if (std::string words = last_words(rows, intervals); !words.empty())
+    below.push_back(std::move(words));
   std::ranges::move(verdicts(rows), std::back_inserter(below));
   return markdown_page(caption(rows), table, below);
 }

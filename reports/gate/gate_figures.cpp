@@ -285,14 +285,13 @@ std::vector<std::string> remarks(const GateResult& result) {
 }
 
 TextTable figures_table(const PairVerdict& pair, const GateOptions& options) {
-  TextTable table{.keys = 1,
-                  .columns = {{.bottom = "figure", .left = true},
-                              {.bottom = "baseline"},
-                              {.bottom = "new"},
-                              {.bottom = "change"},
-                              {.bottom = interval_heading(options)},
-                              {.bottom = "allowed"},
-                              {.bottom = "verdict", .left = true}}};
+  TextTable table{{{"", "figure", true},
+                   {"", "baseline"},
+                   {"", "new"},
+                   {"", "change"},
+                   {"", interval_heading(options)},
+                   {"", "allowed"},
+                   {"", "verdict", true}}};
   for (const FigureVerdict& figure : pair.figures) {
     table.add_row({figure_heading(figure), figure_text(figure.name, figure.base),
                    figure_text(figure.name, figure.candidate),

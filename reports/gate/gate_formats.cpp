@@ -32,14 +32,13 @@ const char* sign(GateVerdict verdict) {
 
 // A row for each pair, with the figure that decides most often.
 TextTable pairs_table(const GateResult& result) {
-  TextTable table{.keys = 1,
-                  .columns = {{.bottom = "pair", .left = true},
-                              {.bottom = "baseline"},
-                              {.bottom = "new"},
-                              {.bottom = "change (mean of repetitions)"},
-                              {.bottom = interval_heading(result.options)},
-                              {.bottom = "repetitions"},
-                              {.bottom = "verdict", .left = true}}};
+  TextTable table{{{"", "pair", true},
+                   {"", "baseline"},
+                   {"", "new"},
+                   {"", "change (mean of repetitions)"},
+                   {"", interval_heading(result.options)},
+                   {"", "repetitions"},
+                   {"", "verdict", true}}};
   for (const PairVerdict& pair : result.pairs) {
     const auto found =
         std::ranges::find(pair.figures, pair.key.collective ? "median_time_s" : "median_step_s",

@@ -25,10 +25,9 @@ namespace {
 
 // The columns that name a row, and those of work and traffic that say something of any.
 Columns work_columns(const std::vector<RunRow>& rows) {
-  Columns columns = table_columns(rows);
-  std::erase_if(columns, [](const Column* column) { return !column->is(kKey); });
-  for (const char* name : {"busy", "flops", "peak-share", "messages", "wire", "updates", "dropped",
-                           "staleness", "staleness-p95", "skipped"}) {
+  Columns columns = name_columns(rows);
+  for (const char* name :
+       {"busy", "flops", "peak-share", "messages", "wire", "updates", "staleness", "skipped"}) {
     const Column* const column = find_column(name);
     const auto says_something = [column](const RunRow& row) {
       return column->fields.front().value(row).value.index() != 0;
@@ -40,7 +39,7 @@ Columns work_columns(const std::vector<RunRow>& rows) {
 
 // The cells and notes of the terminal's table, sorted by each column's first field.
 Table table_of(const char* caption, const std::vector<RunRow>& rows, const Columns& columns) {
-  Footnotes notes;
+  std::vector<std::string> notes;
   Table table = page_table(run_table(rows, columns, notes), caption);
   for (std::size_t c = 0; c < columns.size(); ++c) {
     table.columns[c].about = columns[c]->about;
@@ -50,7 +49,7 @@ Table table_of(const char* caption, const std::vector<RunRow>& rows, const Colum
       table.rows[r][c].missing = value.value.index() == 0;
     }
   }
-  table.notes = explanations(rows, columns, notes);
+  table.notes = std::move(notes);
   table.cards = true;
   return table;
 }
@@ -176,10 +175,10 @@ void write_runs(Markup& page, const HtmlInput& input) {
   write_table(page, table);
   const std::vector<RunRow>& settings = condensed.rows();
   write_folded_table(page, "All columns",
-                     table_of("All settings", settings, table_columns(settings)));
+                     table_of("All settings", settings, usual_columns(settings)));
   if (is_condensed(settings))
-    write_folded_table(page, "Every repetition", table_of("All runs", rows, table_columns(rows)));
-  if (const Columns work = work_columns(settings); !work.back()->is(kKey))
+    write_folded_table(page, "Every repetition", table_of("All runs", rows, usual_columns(rows)));
+  if (const Columns work = work_columns(settings); work.size() > name_columns(settings).size())
     write_folded_table(page, "Work and traffic",
                        table_of("How busy devices were, and what a step sent", settings, work));
 }

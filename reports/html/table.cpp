@@ -88,14 +88,9 @@ std::vector<TableColumn> columns_of(const std::vector<std::string>& words,
 
 Table page_table(const TextTable& text, const std::string& caption) {
   Table table{caption, {}};
-  std::string top;
-  for (TextColumn column : text.columns) {
-    // A joined column may share the heading before it.
-    if (column.joined && column.top.empty()) column.top = top;
-    top = column.top;
+  for (const TextColumn& column : text.columns)
     table.columns.push_back({heading(column), column.left});
-  }
-  for (std::size_t r = 0; r < text.instead.size(); ++r) {
+  for (std::size_t r = 0; r < text.rows(); ++r) {
     std::vector<Cell>& cells = table.rows.emplace_back();
     for (const std::string& words : text.row(r)) {
       cells.push_back(cell_of(words, table.columns[cells.size()].left));

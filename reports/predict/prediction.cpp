@@ -354,15 +354,14 @@ Report predicted_report(const Report& measured, std::span<const PredictedRow> ro
 
 std::string prediction_text(std::span<const PredictedRow> rows, const PredictionOptions& options,
                             int width) {
-  TextTable table{2,
-                  {{"", "strategy", true},
+  TextTable table{{{"", "strategy", true},
                    {"", "devices"},
                    {"predicted", "step ms"},
                    {"", "samples/s"},
                    {"speed-", "up"},
                    {"measured", "step ms"},
                    {"error", "%"},
-                   {"", "MiB/device", false, false, 1},
+                   {"", "MiB/device", false, 1},
                    {"", "training"}}};
   if (options.price_per_h) table.columns.push_back({"", "price"});
   Footnotes notes;

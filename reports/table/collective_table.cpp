@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <utility>
+#include <tuple>
 
 #include "base/math.h"
 #include "base/text.h"
@@ -60,20 +60,11 @@ bool on_gpus(const CollectiveRow& row) { return row.device == "cuda"; }
 
 TextTable collective_rows(const Report& report, Footnotes& notes) {
   TextTable table;
-  table.columns = {{"", "op", true},
-                   {"", "ranks"},
-                   {"", "size"},
-                   {"", "count", false, false, 4},
-                   {"", "type", true, false, 5},
-                   {"", "redop", true, false, 6},
-                   {"in", "place", true, false, 7},
-                   {"time us", "median"},
-                   {"", "(IQR)", false, true, 3},
-                   {"algbw", "GB/s"},
-                   {"busbw", "GB/s"},
-                   {"bound", "GB/s", false, false, 2},
-                   {"share", "%", false, false, 1},
-                   {"", "wrong"}};
+  table.columns = {{"", "op", true},         {"", "ranks"},         {"", "size"},
+                   {"", "count", false, 4},  {"", "type", true, 5}, {"", "redop", true, 6},
+                   {"in", "place", true, 7}, {"time us", "median"}, {"", "(IQR)", false, 3},
+                   {"algbw", "GB/s"},        {"busbw", "GB/s"},     {"bound", "GB/s", false, 2},
+                   {"share", "%", false, 1}, {"", "wrong"}};
   const bool several = algorithms_of(report).size() > 1;
   for (const CollectiveRow& row : report.collectives) {
     const std::string ranks = fmt::format("{}{}", row.ranks, row.oversubscribed ? "*" : "");
@@ -105,51 +96,26 @@ std::string take_constants(TextTable& table) {
     words += fmt::format(", {} {}", heading(column), first);
     return true;
   });
-  table.keys = 1;
   return words;
 }
 
-// The mover of memory: a number of cores, or the index of a GPU. Sorts as the columns do.
-using Mover = std::pair<std::optional<int>, std::optional<int>>;
-
-std::string mover_text(const Mover& mover) {
-  if (mover.second) return fmt::format("GPU {}", *mover.second);
-  return counted(mover.first.value_or(0), "core");
-}
-
-void raise(Figure& best, const Figure& figure) {
-  if (figure.value && (!best.value || *best.value < *figure.value)) best = figure;
-}
-
-// A row for each working set, one or two columns for each mover. If two worlds measured the same
-// mover, the faster result counts.
+// A row for each working set and each number of cores, or GPU, that moved it. If two worlds
+// measured the same, the faster result counts.
 TextTable bandwidth_rows(const Report& report) {
-  std::map<std::uint64_t, std::map<Mover, BandwidthRow>> by_set;
-  std::map<Mover, bool> movers;  // whether it also reduced
+  using Key = std::tuple<std::uint64_t, std::optional<int>, std::optional<int>>;
+  std::map<Key, BandwidthRow> best;
   for (const BandwidthRow& row : report.memory_bandwidth) {
-    const Mover mover{row.cores, row.gpu};
-    movers[mover] |= row.reduce_gb_per_s.value.has_value();
-    BandwidthRow& best = by_set[row.working_set_bytes][mover];
-    best.copy_gb_per_s = std::max(best.copy_gb_per_s, row.copy_gb_per_s);
-    raise(best.reduce_gb_per_s, row.reduce_gb_per_s);
+    BandwidthRow& known = best[{row.working_set_bytes, row.gpu, row.cores}];
+    known.copy_gb_per_s = std::max(known.copy_gb_per_s, row.copy_gb_per_s);
+    known.reduce_gb_per_s.value = std::max(known.reduce_gb_per_s.value, row.reduce_gb_per_s.value);
   }
-  const bool gpus = movers.rbegin()->first.second.has_value();
-  TextTable table{1, {{"memory", gpus ? "" : "a core"}}};
-  for (const auto& [mover, reduces] : movers) {
-    table.columns.push_back({mover_text(mover), "copy GB/s"});
-    if (reduces) table.columns.push_back({"", "reduce GB/s", false, true});
-  }
-  const auto text = [](std::optional<double> gb_per_s) {
-    return gb_per_s.value_or(0) > 0 ? fmt::format("{:.2f}", *gb_per_s) : "-";
-  };
-  for (auto& [bytes, by_mover] : by_set) {
-    std::vector<std::string> cells = {size_text(bytes)};
-    for (const auto& [mover, reduces] : movers) {
-      const BandwidthRow& row = by_mover[mover];
-      cells.push_back(text(row.copy_gb_per_s));
-      if (reduces) cells.push_back(text(row.reduce_gb_per_s.value));
-    }
-    table.add_row(std::move(cells));
+  TextTable table{{{"", "memory"}, {"", "moved by"}, {"", "copy GB/s"}, {"", "reduce GB/s"}}};
+  for (const auto& [key, row] : best) {
+    const auto& [bytes, gpu, cores] = key;
+    const std::optional<double>& reduce = row.reduce_gb_per_s.value;
+    table.add_row(
+        {size_text(bytes), gpu ? fmt::format("GPU {}", *gpu) : counted(cores.value_or(0), "core"),
+         fmt::format("{:.2f}", row.copy_gb_per_s), reduce ? fmt::format("{:.2f}", *reduce) : "-"});
   }
   return table;
 }

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "reports/data/report_view.h"
-#include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
 
@@ -40,14 +39,8 @@ enum Trait : unsigned {
   kAll = 1U << 6U,
   kByGetter = 1U << 7U,
   // These are traits of a column.
-  kJoined = 1U << 8U,  // stays beside the column before it
-  kLeft = 1U << 9U,    // alignment
-  kKey = 1U << 10U,    // says which run it is; in a narrow table every block has it
-  // Whether the table has it where the user chose no columns: always, where the rows differ in it,
-  // where table_columns() finds it of use, or else never.
-  kAlways = 1U << 11U,
-  kVarying = 1U << 12U,
-  kForSome = 1U << 13U,
+  kLeft = 1U << 8U,   // alignment
+  kUsual = 1U << 9U,  // the full table has it, where a row has a value
 };
 
 // A value under the report's key, which names the unit ("step_time_median_s").
@@ -70,31 +63,33 @@ struct Format {
 };
 
 struct Column {
-  std::string name;           // for --columns
-  std::string top, bottom;    // the two lines of the heading
+  std::string name;  // for --columns
+  std::string heading;
   std::string about;          // for --columns=help
   std::vector<Field> fields;  // at least one
   Format format = {};         // of the first field
 
   bool is(unsigned any_of) const { return fields.front().is(any_of); }
-  // The text for people. The reason for a missing value goes to the notes.
-  std::string cell(const RunRow& row, Footnotes& notes) const;
+  // The text for people; "-" for a missing value.
+  std::string cell(const RunRow& row) const;
 };
 using Columns = std::vector<const Column*>;
 
-// All columns: those that say which run it is, then the figures.
+// All columns, in the order of tables and exports.
 const std::vector<Column>& run_columns();
-// Finds a column by its name, else by a key of its fields, else by its heading of one line; null
-// when there is none.
+// Finds a column by its name, else by a key of its fields, else by its heading; null when there is
+// none.
 const Column* find_column(const std::string& name);
 
 // Whether rows stand for several repetitions (metrics/repetitions.h).
 bool is_condensed(std::span<const RunRow> rows);
 
-// The columns of the table where the user chose none: the usual ones, the repetition (of condensed
-// rows their number, and the intervals), what rows differ in, and the report where there are
-// several files.
-Columns table_columns(std::span<const RunRow> rows);
+// The columns that name a row: strategy and devices, before them the report where there are several
+// files.
+Columns name_columns(std::span<const RunRow> rows);
+// The columns of the full table where the user chose none: those, the repetition (of condensed rows
+// their number), and the usual ones.
+Columns usual_columns(std::span<const RunRow> rows);
 Columns all_columns();
 
 // Sorts rows by the first field of `column`. The sort is stable; missing values come last in both
@@ -105,8 +100,5 @@ void sort_rows(std::vector<RunRow>& rows, const Column& column, bool descending)
 std::string status_note(const Run& run);
 // Whether the run ended badly before a step was timed: it has only a reason to show.
 bool is_bare(const Run& run);
-// Whether the row of such a run still has a cell for this column. It does for columns that identify
-// the run, and for the verdict of verification, which is known before a step is timed.
-bool has_cell_when_bare(const Column& column, const Run& run);
 
 }  // namespace ddpbench::report

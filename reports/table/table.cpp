@@ -6,10 +6,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <initializer_list>
+#include <iterator>
 #include <string_view>
+#include <tuple>
 
 #include "base/text.h"
+#include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/table/columns.h"
@@ -17,58 +19,144 @@
 namespace ddpbench::report {
 namespace {
 
-// The number of leading key columns. 0 when there are key columns elsewhere, too: a row must always
-// say which run it is, whichever cells it leaves out.
-std::size_t leading_keys(const Columns& columns) {
-  const auto end =
-      std::ranges::find_if(columns, [](const Column* column) { return !column->is(kKey); });
-  const bool scattered =
-      std::any_of(end, columns.end(), [](const Column* column) { return column->is(kKey); });
-  return scattered ? 0 : static_cast<std::size_t>(end - columns.begin());
+// A column of the compact table. The ones with the highest `drop` go first in a narrow terminal; at
+// 80 columns two of them have gone, at 60 four.
+struct Slim {
+  const char* column;
+  int drop = 0;
+  bool is_rare = false;  // only where a row has a cell
+};
+constexpr Slim kSlim[] = {
+    {"step"},    {"rate"},       {"speedup"},   {"speedup-interval", 5, true}, {"efficiency", 4},
+    {"comm", 3}, {"exposed", 2}, {"memory", 1}, {"to-accuracy", 0, true}};
+
+std::string marks_of(const RunRow& row, Footnotes& footnotes) {
+  std::vector<std::string> marks;
+  if (row.is_equal) marks.emplace_back("=");
+  for (const char letter : row.marks) marks.push_back(fmt::format("[{}]", letter));
+  if (is_bare(*row.run)) marks.emplace_back(to_string(row.run->status));
+  for (const std::string& note : row_notes(row)) marks.push_back(footnotes.mark(note));
+  return fmt::format("{}", fmt::join(marks, " "));
 }
 
-bool any_run(std::span<const RunRow> rows, bool (*holds)(const Run&)) {
-  return std::ranges::any_of(rows, [holds](const RunRow& row) { return holds(*row.run); });
-}
-
-bool any_column(const Columns& columns, std::initializer_list<std::string_view> names) {
-  return std::ranges::any_of(columns, [names](const Column* column) {
-    return std::ranges::find(names, column->name) != names.end();
-  });
-}
-
-}  // namespace
-
+// What the time to an accuracy is the time to; empty where no row asks for one.
 std::string accuracy_meaning(std::span<const RunRow> rows) {
   std::vector<std::string> targets;
   for (const RunRow& row : rows) {
     if (!row.run->until_accuracy) continue;
     const AccuracyTarget& wanted = *row.run->until_accuracy;
-    std::string words = wanted.is_of_miou()
-                            ? "the test set had " + accuracy_words(wanted)
-                            : accuracy_words(wanted) + " of the test set were right";
-    if (std::ranges::find(targets, words) == targets.end()) targets.push_back(std::move(words));
+    targets.push_back(wanted.is_of_miou() ? "the test set had " + accuracy_words(wanted)
+                                          : accuracy_words(wanted) + " of the test set were right");
   }
+  targets = different_words(targets, {});
   if (targets.empty()) return {};
   return fmt::format(
       "to acc.: training time until {} at the end of an epoch; evaluation is left out",
       fmt::join(targets, " or "));
 }
 
-std::string noise_words(std::span<const RunRow> rows, bool shows_intervals) {
-  constexpr int kEnough = kFewestForInterval + 1;
-  if (shows_intervals) {
-    return fmt::format(
-        "(a..b): smallest and largest; a 95 % interval from {} repetitions on ({} for speed-up and "
-        "efficiency)",
-        kFewestForInterval, kEnough);
+TextTable table_of(std::span<const RunRow> marked, const Columns& columns,
+                   const std::vector<RowWarning>& warnings, std::vector<std::string>& notes) {
+  TextTable table;
+  Footnotes footnotes;
+  for (const Column* column : columns) {
+    TextColumn& shown =
+        table.columns.emplace_back(TextColumn{"", column->heading, column->is(kLeft)});
+    for (const RunRow& row : marked) shown.cells.push_back(printable(column->cell(row)));
   }
-  if (is_condensed(rows)) return {};
-  for (const RunRow& row : rows)
-    if (row.run->repetition > 0 || !beyond_resuming(*row.report).empty()) return {};
-  const std::string time = time_of(rows, kEnough);
-  if (time.empty()) return {};
-  return fmt::format("One run each: --repetitions={} gives intervals{}.", kEnough, time);
+  TextColumn marks{.left = true};
+  for (const RunRow& row : marked) marks.cells.push_back(marks_of(row, footnotes));
+  if (std::ranges::count(marks.cells, "") < std::ssize(marked))
+    table.columns.push_back(std::move(marks));
+  if (const auto equal = std::ranges::count_if(marked, &RunRow::is_equal); equal > 0) {
+    notes.push_back(fmt::format(
+        "= the same work on one device: these {} show how far runs differ by chance", equal));
+  }
+  for (const RowWarning& warning : warnings) notes.push_back(warning.line());
+  std::ranges::move(footnotes.lines(), std::back_inserter(notes));
+  if (std::ranges::count(columns, "to-accuracy", &Column::name) > 0)
+    notes.push_back(accuracy_meaning(marked));
+  std::erase(notes, "");
+  return table;
+}
+
+// By the number of devices, then the exact ones before the approximate ones, then the fastest
+// first; runs without a rate come last.
+std::vector<RunRow> in_order(std::vector<RunRow> rows) {
+  const Field& rate = find_column("rate")->fields.front();
+  std::ranges::stable_sort(rows, {}, [&rate](const RunRow& row) {
+    return std::tuple(row.run->world_size, row.run->verification.is_approximate(),
+                      -rate.value(row).number().value_or(0));
+  });
+  return rows;
+}
+
+// Notes with marks share a line where they fit.
+std::string notes_text(const std::vector<std::string>& notes, std::size_t limit) {
+  constexpr std::string_view kBetween = "  ";
+  const auto is_marked = [](const std::string& note) {
+    return note.starts_with('(') || note.starts_with('[');
+  };
+  std::vector<std::string> lines;
+  for (const std::string& note : notes) {
+    const bool both = is_marked(note) && !lines.empty() && is_marked(lines.back());
+    if (both && lines.back().size() + kBetween.size() + note.size() <= limit)
+      lines.back().append(kBetween).append(note);
+    else
+      lines.push_back(note);
+  }
+  std::string text;
+  for (const std::string& line : lines)
+    text += line.size() > limit ? wrap(line, limit, 4) : line + "\n";
+  return text;
+}
+
+// The table's lines, and below them its notes and what all rows have in common.
+std::string with_notes(const std::string& table, std::span<const RunRow> rows,
+                       std::vector<std::string> notes, std::size_t limit) {
+  const bool intervals = table.find("(a..b)") != std::string::npos;
+  notes.insert(notes.end(), {caption(rows), last_words(rows, intervals)});
+  std::erase(notes, "");
+  return table + '\n' + notes_text(notes, limit);
+}
+
+}  // namespace
+
+std::string agreement(std::span<const RunRow> rows) {
+  std::size_t agree = 0, made = 0;
+  int steps = 0;
+  for (const RunRow& row : rows) {
+    if (is_bare(*row.run)) continue;
+    ++made;
+    const Verification& verified = verification_of(row);
+    if (verified.status != "passed" && verified.status != "reference") continue;
+    ++agree;
+    steps = std::max(steps, verified.steps);
+  }
+  if (steps == 0) return {};
+  return fmt::format("{} with one device ({}).",
+                     agree < made ? fmt::format("{} of {} agree", agree, made)
+                     : made == 1  ? "It agrees"
+                                  : fmt::format("All {} agree", agree),
+                     counted(steps, "step"));
+}
+
+std::string last_words(std::span<const RunRow> rows, bool shows_intervals) {
+  constexpr int kEnough = kFewestForInterval + 1;
+  std::string noise;
+  if (shows_intervals) {
+    noise = fmt::format("(a..b): smallest and largest; from {} repetitions on a 95 % interval",
+                        kEnough);
+  } else if (std::ranges::none_of(rows, [](const RunRow& row) {
+               return row.repeated != nullptr || row.run->repetition > 0 ||
+                      !beyond_resuming(*row.report).empty();
+             })) {
+    const std::string time = time_of(rows, kEnough);
+    if (!time.empty())
+      noise = fmt::format("One run each: --repetitions={} gives intervals{}.", kEnough, time);
+  }
+  const std::string agree = agreement(rows);
+  return agree + (agree.empty() || noise.empty() ? "" : " ") + noise;
 }
 
 std::string time_of(std::span<const RunRow> rows, int repetitions) {
@@ -79,70 +167,51 @@ std::string time_of(std::span<const RunRow> rows, int repetitions) {
   return total_s == 0 ? "" : fmt::format(" (about {})", duration_words(repetitions * total_s));
 }
 
-TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footnotes& notes) {
-  TextTable table;
-  table.keys = leading_keys(columns);
-  for (const Column* column : columns) {
-    table.columns.push_back({column->top, column->bottom, column->is(kLeft), column->is(kJoined)});
-  }
-  for (const RunRow& row : marked_rows(rows, row_warnings(rows))) {
-    const auto told = [&row](const Column* column) {
-      return has_cell_when_bare(*column, *row.run);
-    };
-    const bool bare = is_bare(*row.run) && table.keys > 0 && !std::ranges::all_of(columns, told);
-    table.instead.emplace_back();
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      const bool shown = !bare || told(columns[c]);
-      if (!shown && table.instead.back().empty()) {  // its mark has its turn from left to right
-        table.instead.back() =
-            fmt::format("{} {}", to_string(row.run->status), notes.mark(status_note(*row.run)));
-      }
-      table.columns[c].cells.push_back(shown ? printable(columns[c]->cell(row, notes)) : "");
-    }
-  }
-  return table;
-}
-
-std::vector<std::string> explanations(std::span<const RunRow> rows, const Columns& columns,
-                                      const Footnotes& notes) {
-  std::vector<std::string> lines;
-  if (any_column(columns, {"devices"}) &&
-      any_run(rows, [](const Run& run) { return run.servers > 0; })) {
-    lines.emplace_back("+n: n parameter servers beside the workers");
-  }
-  if (any_column(columns, {"devices", "speedup", "efficiency"}) &&
-      any_run(rows, [](const Run& run) { return run.oversubscribed; })) {
-    lines.emplace_back("*: oversubscribed, more compute threads than cores; no scaling is shown");
-  }
-  if (any_column(columns, {"to-accuracy", "to-accuracy-interval"}))
-    lines.push_back(accuracy_meaning(rows));
-  const bool intervals =
-      is_condensed(rows) && any_column(columns, {"step-interval", "speedup-interval",
-                                                 "efficiency-interval", "to-accuracy-interval"});
-  if (intervals || any_column(columns, {"step", "rate", "speedup", "efficiency"}))
-    lines.push_back(noise_words(rows, intervals));
-  std::erase(lines, "");
-  std::ranges::move(notes.lines(), std::back_inserter(lines));
-  return lines;
+TextTable run_table(std::span<const RunRow> rows, const Columns& columns,
+                    std::vector<std::string>& notes) {
+  const std::vector<RowWarning> warnings = row_warnings(rows);
+  return table_of(marked_rows(rows, warnings), columns, warnings, notes);
 }
 
 std::string table_text(std::span<const RunRow> rows, const Columns& columns, int width) {
   if (rows.empty()) return "no runs\n";
-  const std::size_t limit = width > 0 ? static_cast<std::size_t>(width) : 0;
-  Footnotes notes;
-  const TextTable table = run_table(rows, columns, notes);
-  std::string text = wrap(caption(rows), limit, 2) + '\n' + render_rows(table, 0);
-  const std::vector<std::string> below = explanations(rows, columns, notes);
-  if (!below.empty()) text += '\n';
-  for (const std::string& line : below) text += wrap(line, limit, 4);
-  for (const std::string& line : remarks(rows)) text += wrap(line, limit, 4);
-  return text;
+  std::vector<std::string> notes;
+  const std::string table = render_rows(run_table(rows, columns, notes), 0);
+  return with_notes(table, rows, notes, static_cast<std::size_t>(text_columns(width)));
 }
 
 std::string render_table(const Report& report, int width) {
   if (!report.collectives.empty()) return render_collectives(report, width);
   const CondensedRows condensed(all_runs(report));
-  return table_text(condensed.rows(), table_columns(condensed.rows()), width);
+  return table_text(condensed.rows(), usual_columns(condensed.rows()), width);
+}
+
+TextTable compact_table(std::span<const RunRow> rows, std::vector<std::string>& notes) {
+  const std::vector<RowWarning> warnings = row_warnings(rows);
+  const std::vector<RunRow> marked = in_order(marked_rows(rows, warnings));
+  Columns columns = name_columns(rows);
+  std::vector<int> drops(columns.size());
+  for (const Slim& slim : kSlim) {
+    const Column* const column = find_column(slim.column);
+    const auto has_cell = [column](const RunRow& row) {
+      const std::string cell = column->cell(row);
+      return !cell.empty() && cell != "-";
+    };
+    if (slim.is_rare && std::ranges::none_of(marked, has_cell)) continue;
+    columns.push_back(column);
+    drops.push_back(slim.drop);
+  }
+  TextTable table = table_of(marked, columns, warnings, notes);
+  for (std::size_t c = 0; c < drops.size(); ++c) table.columns[c].drop = drops[c];
+  return table;
+}
+
+std::string compact_text(std::span<const RunRow> rows, int width) {
+  if (rows.empty()) return "no runs\n";
+  const auto limit = static_cast<std::size_t>(text_columns(width));
+  std::vector<std::string> notes;
+  const std::string table = render_rows(compact_table(rows, notes), limit);
+  return with_notes(table, rows, notes, limit);
 }
 
 namespace {
@@ -163,8 +232,7 @@ std::string measured_text(const HistoryCommit& commit) {
 }  // namespace
 
 TextTable history_table(const History& history, const HistoryLine& line) {
-  TextTable table{1,
-                  {{"", "commit", true},
+  TextTable table{{{"", "commit", true},
                    {"", "measured", true},
                    {"", "reps"},
                    {"step ms", "median (interval)"},

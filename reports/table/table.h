@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table for people: a caption with what all runs share, a row for each run or setting, and the
-// reasons for missing figures below. A missing figure is never shown as 0.
+// The tables for people: a row for each run or setting, the marks of the rows and their meaning,
+// and what all have in common. A missing figure is never shown as 0.
 #pragma once
 
 #include <cstddef>
@@ -16,35 +16,29 @@
 
 namespace ddpbench::report {
 
-// One row for each of `rows`. The reasons for missing figures go to `notes`.
-TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footnotes& notes);
-
-// The meaning of each mark in the cells of these columns, one line each, without control
-// characters.
-std::vector<std::string> explanations(std::span<const RunRow> rows, const Columns& columns,
-                                      const Footnotes& notes);
-
-// The table of these columns, then the remarks, at most `width` characters wide where that is
-// possible; 0: not limited. Ends with a newline.
+// A row for each of `rows`; behind the columns the marks of each row, where one has any. `notes`
+// gets the meaning of the marks, without control characters.
+TextTable run_table(std::span<const RunRow> rows, const Columns& columns,
+                    std::vector<std::string>& notes);
+// The table of these columns, as wide as it is, then the notes, wrapped to `width` characters and
+// to 100. Ends with a newline.
 std::string table_text(std::span<const RunRow> rows, const Columns& columns, int width);
 
-// The summary of a report, without colour: its table with the usual columns and a row for each
-// setting (or that of `ddpbench comm`), and warnings.
+// The same of a report, without colour: the usual columns and a row for each setting (or the table
+// of `ddpbench comm`).
 std::string render_table(const Report& report, int width);
 
-// A row for each of `rows` with what is needed to choose, and its marks, which `notes` explain
-// (compact.cpp).
+// A row for each of `rows`, the fastest of each number of devices first, with what is needed to
+// choose.
 TextTable compact_table(std::span<const RunRow> rows, std::vector<std::string>& notes);
-// The same as text, and what all have in common; at most 100 columns wide, of which the least
-// needed go in a narrower terminal. `width` as above.
+// The same as text, at most 100 columns wide, of which the least needed go in a narrower terminal.
+// `width` as above.
 std::string compact_text(std::span<const RunRow> rows, int width);
 // "All 6 agree with one device (3 steps)."; empty where nothing was compared.
 std::string agreement(std::span<const RunRow> rows);
-// What the time to an accuracy is the time to; empty where no row asks for one.
-std::string accuracy_meaning(std::span<const RunRow> rows);
-// What the brackets of condensed rows mean, or how to learn the noise where this command can be
-// repeated; empty: there is nothing to say.
-std::string noise_words(std::span<const RunRow> rows, bool shows_intervals);
+// The same, and what the brackets of condensed rows mean, or how to learn the noise where this
+// command can be repeated.
+std::string last_words(std::span<const RunRow> rows, bool shows_intervals);
 // " (about 13 min)": what so many repetitions of these rows would take; empty: that is not known.
 std::string time_of(std::span<const RunRow> rows, int repetitions);
 
@@ -68,7 +62,7 @@ std::string render_collectives(const Report& report, int width);
 std::string render_history(const History& history, int width);
 TextTable history_table(const History& history, const HistoryLine& line);
 
-// ---- notes below the table: warnings of what makes figures less certain than they look ----
+// ---- the marks of rows, and the notes below the table (table_notes.cpp) ----
 
 // A warning of the report of some rows, of conditions of the machine, throttled GPUs, noisy cells
 // and unsteady warm-ups.
@@ -77,17 +71,16 @@ struct RowWarning {
   std::vector<const Run*> runs;  // that it concerns
   std::string mark;              // the letter of their rows; empty where it concerns all runs
 
-  std::string line() const;  // "warning [a]: a.json: other programs used ..."
+  std::string line() const;  // "[a] a.json: other programs used ..."
 };
 std::vector<RowWarning> row_warnings(std::span<const RunRow> rows);
 
-// The rows with the marks of these, which are theirs, and of those of the runs by which they are
-// divided.
+// The rows with what tables say of them beside their figures: see RunRow. The marks of warnings are
+// those of the row's runs and of the runs by which they are divided.
 std::vector<RunRow> marked_rows(std::span<const RunRow> rows,
                                 const std::vector<RowWarning>& warnings);
-
-// "warning [a]: a.json: other programs used ...", then the conclusions of `ddpbench tune`.
-std::vector<std::string> remarks(std::span<const RunRow> rows);
+// Beyond the marks of warnings: what is to be known of a marked row before its figures are used.
+std::vector<std::string> row_notes(const RunRow& row);
 
 // What the report is of, where no command can complete it: "`ddpbench comm`". Empty: one can.
 std::string beyond_resuming(const Report& report);

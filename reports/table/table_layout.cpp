@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/text.h"
 
@@ -19,45 +20,22 @@ std::size_t width_of(const TextColumn& column) {
   return width;
 }
 
-// A column and its width over all cells.
-struct SizedColumn {
-  const TextColumn* column;
-  std::size_t width;
-};
-using Block = std::vector<SizedColumn>;
-
-std::string aligned(const std::string& text, const SizedColumn& sized) {
-  const std::string fill(sized.width - display_width(text), ' ');
-  return sized.column->left ? text + fill : fill + text;
+std::size_t width_of(const TextTable& table) {
+  std::size_t width = 0;
+  for (const TextColumn& column : table.columns) width += width_of(column) + kColumnGap;
+  return width > 0 ? width - kColumnGap : 0;
 }
 
-std::string join_cells(const std::vector<std::string>& cells) {
-  std::string line = fmt::format("{}", fmt::join(cells, std::string(kColumnGap, ' ')));
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line + '\n';
-}
-
-// A row with a text in place of its empty cells. The text may be wider than the first of them, and
-// moves what stands after it only where it is wider than all that lie between.
-std::string replaced_row(const Block& block, std::size_t row, std::size_t keys,
-                         const std::string& instead) {
+// What `text_of` says of each column, in columns of these widths.
+template <typename TextOf>
+std::string line_of(const TextTable& table, const std::vector<std::size_t>& widths,
+                    TextOf text_of) {
   std::string line;
-  std::size_t begin = 0;  // of the column
-  bool told = false;
-  const auto put = [&](const std::string& text) {
-    const std::size_t used = line.empty() ? 0 : display_width(line) + kColumnGap;
-    line.append(std::max(begin, used) - display_width(line), ' ');
-    line += text;
-  };
-  for (std::size_t c = 0; c < block.size(); ++c) {
-    const std::string& cell = block[c].column->cells[row];
-    if (c < keys || !cell.empty()) {
-      put(aligned(cell, block[c]));
-    } else if (!told) {
-      put(instead);
-      told = true;
-    }
-    begin += block[c].width + kColumnGap;
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const std::string& text = std::invoke(text_of, table.columns[c]);
+    const std::string fill(widths[c] - display_width(text), ' ');
+    if (c > 0) line.append(kColumnGap, ' ');
+    line += table.columns[c].left ? text + fill : fill + text;
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return line + '\n';
@@ -87,32 +65,15 @@ bool drop_one(TextTable& table) {
   return true;
 }
 
-Block sized(const TextTable& table) {
-  Block columns;
-  for (const TextColumn& column : table.columns) columns.push_back({&column, width_of(column)});
-  return columns;
-}
-
-std::size_t width_of(const Block& block) {
-  std::size_t width = 0;
-  for (const SizedColumn& column : block) width += column.width + kColumnGap;
-  return width > 0 ? width - kColumnGap : 0;
-}
-
 }  // namespace
 
 void TextTable::add_row(std::vector<std::string> cells) {
   for (std::size_t c = 0; c < cells.size(); ++c) columns.at(c).cells.push_back(std::move(cells[c]));
-  instead.emplace_back();
 }
 
 std::vector<std::string> TextTable::row(std::size_t number) const {
   std::vector<std::string> cells;
   for (const TextColumn& column : columns) cells.push_back(column.cells[number]);
-  if (!instead[number].empty()) {
-    const auto values = cells.begin() + static_cast<std::ptrdiff_t>(keys);
-    *std::find(values, cells.end(), "") = instead[number];
-  }
   return cells;
 }
 
@@ -122,28 +83,19 @@ std::string heading(const TextColumn& column) {
 }
 
 std::string render_rows(TextTable table, std::size_t width) {
-  while (width > 0 && width_of(sized(table)) > width && drop_one(table)) {
+  while (width > 0 && width_of(table) > width && drop_one(table)) {
   }
-  if (const std::size_t wide = width_of(sized(table)); width > 0 && wide > width)
+  if (const std::size_t wide = width_of(table); width > 0 && wide > width)
     shorten_names(table, wide - width);
-  const Block block = sized(table);
-  std::vector<std::string> top, bottom;
-  for (const SizedColumn& column : block) {
-    top.push_back(aligned(column.column->top, column));
-    bottom.push_back(aligned(column.column->bottom, column));
-  }
-  std::string text = join_cells(top);
+  std::vector<std::size_t> widths;
+  for (const TextColumn& column : table.columns) widths.push_back(width_of(column));
+  std::string text = line_of(table, widths, &TextColumn::top);
   if (text == "\n") text.clear();  // headings of one line
-  text += join_cells(bottom);
-  for (std::size_t row = 0; row < table.instead.size(); ++row) {
-    if (!table.instead[row].empty()) {
-      text += replaced_row(block, row, table.keys, table.instead[row]);
-      continue;
-    }
-    std::vector<std::string> cells;
-    for (const SizedColumn& column : block)
-      cells.push_back(aligned(column.column->cells[row], column));
-    text += join_cells(cells);
+  text += line_of(table, widths, &TextColumn::bottom);
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    text += line_of(table, widths, [row](const TextColumn& column) -> const std::string& {
+      return column.cells[row];
+    });
   }
   return text;
 }

@@ -15,21 +15,16 @@ namespace ddpbench::report {
 struct TextColumn {
   std::string top = {}, bottom = {};  // the two lines of the heading
   bool left = false;                  // alignment
-  bool joined = false;                // its heading continues that of the column before it
   int drop = 0;  // columns with the highest go first where the width is limited; 0: it stays
   std::vector<std::string> cells = {};
 };
 
 struct TextTable {
-  std::size_t keys = 0;                  // the number of first columns that say which row it is
   std::vector<TextColumn> columns = {};  // all have the same number of cells
-  // One for each row: a text that stands in place of the row's empty cells after the keys, of which
-  // there is at least one; empty: the row has cells.
-  std::vector<std::string> instead = {};
 
+  std::size_t rows() const { return columns.empty() ? 0 : columns.front().cells.size(); }
   // A row of cells, one for each column.
   void add_row(std::vector<std::string> cells);
-  // The cells of a row, with the text in place of the first empty one.
   std::vector<std::string> row(std::size_t number) const;
 };
 

@@ -5,13 +5,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/text.h"
 #include "reports/data/report_view.h"
 #include "reports/metrics/conditions.h"
+#include "reports/metrics/metrics.h"
 #include "reports/metrics/noise.h"
+#include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::report {
@@ -62,6 +66,55 @@ std::vector<Warning> warnings(const Report& report) {
   return found;
 }
 
+std::optional<double> number_of(const std::string& column, const RunRow& row) {
+  return find_column(column)->fields.front().value(row).number();
+}
+
+// Sets what tells rows of one strategy apart.
+void name_details(std::span<RunRow> rows) {
+  std::vector<const Run*> runs;
+  for (const RunRow& row : rows) runs.push_back(row.run);
+  const RunNames names(runs);
+  for (RunRow& row : rows) row.details = names.details(*row.run);
+}
+
+std::vector<RunRow> single_runs(std::span<const RunRow> rows) {
+  std::vector<RunRow> all;
+  for (const RunRow& row : rows) {
+    for (const Run* run : runs_of_row(row)) {
+      all.push_back(row);
+      all.back().run = run;
+      all.back().repeated = nullptr;
+    }
+  }
+  return all;
+}
+
+bool has_row(const Standing& standing, const RunRow& row) {
+  return std::ranges::count(standing.runs, row.run, &RunRow::run) > 0;
+}
+
+// Sets which rows do the same work on one device, of each report by itself, and what approximate
+// rows have apart from its others.
+void compare_rows(std::span<RunRow> rows) {
+  for (const auto& [report, own] : grouped(rows, [](const RunRow& row) { return row.report; })) {
+    const std::vector<Contest> all = contests(single_runs(own));
+    const std::set<const Run*> equal = find_yardstick(all).runs;
+    for (RunRow& row : rows) row.is_equal |= equal.contains(row.run);
+    for (const Contest& contest : all) {
+      const bool doubtful = std::ranges::any_of(rows, [&contest](const RunRow& row) {
+        return !row.doubt.empty() && !contest.standings.empty() &&
+               has_row(contest.standings[0], row);
+      });
+      for (const Standing& standing : contest.approximate)
+        for (RunRow& row : rows)
+          if (has_row(standing, row))
+            row.apart = approximate_words(contest, standing,
+                                          row.doubt.empty() && !doubtful ? "" : " (disturbed)");
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<RowWarning> row_warnings(std::span<const RunRow> rows) {
@@ -104,23 +157,46 @@ std::vector<RunRow> marked_rows(std::span<const RunRow> rows,
     }
     row.marks.assign(letters.begin(), letters.end());
   }
+  name_details(marked);
+  compare_rows(marked);
   return marked;
 }
 
 std::string RowWarning::line() const {
-  return fmt::format("warning{}: {}", mark.empty() ? "" : " [" + mark + "]", text);
+  return mark.empty() ? text : fmt::format("[{}] {}", mark, text);
 }
 
-std::vector<std::string> remarks(std::span<const RunRow> rows) {
-  std::vector<std::string> lines;
-  for (const RowWarning& warning : row_warnings(rows)) lines.push_back(warning.line());
-  std::set<const Report*> told;
-  for (const RunRow& row : rows) {
-    if (!told.insert(row.report).second || !row.report->tune) continue;
-    lines.push_back((from_several_files(rows) ? printable(row.file) + ": " : "") +
-                    printable(row.report->tune->conclusion));
-  }
-  return lines;
+std::vector<std::string> row_notes(const RunRow& row) {
+  const Run& run = *row.run;
+  std::vector<std::string> notes;
+  constexpr double kStarved = 0.2;  // the loader works beside the steps: mostly none waits for it
+  const double waits = number_of("wait", row).value_or(0) / number_of("step", row).value_or(1);
+  if (waits >= kStarved)
+    notes.push_back(
+        fmt::format("{:.0f} % of a step is waiting for the loader{}", 100 * waits,
+                    row.report->generator.is_import() ? "" : ": try more --loader-workers"));
+  if (run.status != Status::ok) notes.push_back(status_note(run));
+  if (const Verification& verified = verification_of(row); verified.status == "failed")
+    notes.push_back("does NOT agree with one device: " + verified.reason);
+  if (const Verification& verified = verification_of(row); verified.status == "not_applicable")
+    notes.push_back(row.apart.empty() ? "not verified: " + verified.reason
+                                      : "approximate: " + row.apart);
+  if (run.evaluation && run.evaluation->accuracy.value && !is_bare(run))
+    notes.push_back(fmt::format("evaluated, not trained: loss {:.4f}, accuracy {:.2f} % of {}",
+                                run.evaluation->loss.value.value_or(NAN),
+                                100 * *run.evaluation->accuracy.value,
+                                counted(run.evaluation->samples, "test sample")));
+  const FieldValue until = find_column("to-accuracy")->fields.front().value(row);
+  if (run.until_accuracy && !is_bare(run) && until.value.index() == 0)
+    notes.push_back(until.reason);
+  if (!run.injected.empty()) notes.push_back("injected: " + run.injected);
+  if (run.predicted) notes.emplace_back(kPredictedReason);
+  for (const std::string& words : {stage_idle_words(run), composed_words(run)})
+    if (!words.empty()) notes.push_back(words);
+  if (run.oversubscribed) notes.emplace_back("more compute threads than cores: not ranked");
+  if (row.repeated != nullptr && !row.repeated->note.empty()) notes.push_back(row.repeated->note);
+  if (!row.doubt.empty() && !row.is_warned) notes.push_back(row.doubt);
+  return notes;
 }
 
 std::string beyond_resuming(const Report& report) {
