@@ -12,7 +12,6 @@
 #include "reports/data/report_view.h"
 #include "reports/html/page.h"
 #include "reports/json/report_json.h"
-#include "reports/metrics/scaling.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -51,7 +50,6 @@ class Html final : public Subcommand {
     output_.check("html", baseline_);
     if (!baseline_.empty()) refuse_repeated("html", paths_, baseline_);
     std::vector<report::ReportFile> files = read_files(paths_);
-    report::complete_scaling(files);
     filter_.apply("html", files);
     report::HtmlInput input{page_names(files), {}, {}, asked_memory(device_memory_)};
     input.reports = reports_of(std::move(files));

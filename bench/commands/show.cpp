@@ -18,7 +18,6 @@
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/repetitions.h"
-#include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
 #include "reports/why/why.h"
 
@@ -156,7 +155,6 @@ class Show final : public Subcommand {
                         std::vector<report::ReportFile>& files, int width) const {
     if (files.empty()) return {};
     const auto [sort_column, descending] = sorting();
-    report::complete_scaling(files);
     const std::vector<report::RunRow> rows = filter_.chosen("show", files);
     const bool all = !format.columns || repetitions_.value_or("median") == "all";
     const report::CondensedRows condensed(rows);
@@ -204,9 +202,8 @@ class WhyCommand final : public Subcommand {
     check_inputs("why", paths_);
     output_.check("why", paths_);
     std::vector<report::ReportFile> files = read_files(paths_);
-    report::complete_scaling(files);
     const std::string text =
-        report::render_why(filter_.chosen("why", files), files, text_columns(output_.width()));
+        report::render_why(filter_.chosen("why", files), text_columns(output_.width()));
     output_.write(text.empty() ? "no run on several devices timed a step\n" : text);
     return 0;
   }

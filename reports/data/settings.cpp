@@ -134,7 +134,7 @@ std::string oversubscribed_value(const Run& run) {
 constexpr unsigned kJointUse = kEqualUse | kWorkUse | kNameUse | kRankUse;
 constexpr unsigned kTitledUse = kJointUse | kTableTitleUse | kChartTitleUse;
 constexpr unsigned kSubtitledUse = kJointUse | kTableTitleUse | kChartSubtitleUse;
-constexpr unsigned kConfigUse = kPairUse | kWorkUse | kNameUse | kRankUse;
+constexpr unsigned kConfigUse = kPairUse | kNameUse | kRankUse;
 
 constexpr auto kTable = std::to_array<Setting>({
     {"strategy", kCellUse | kPairKeyUse, value_of<&Run::strategy>},

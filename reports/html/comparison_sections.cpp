@@ -184,7 +184,7 @@ void write_verdicts(Markup& page, const HtmlInput& input) {
   page.open("div", {{"class", "verdicts"}});
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     const RunNames names(input.reports[i]);
-    for (const Explanation& one : explanations(all_runs(input.reports[i]), {})) {
+    for (const Explanation& one : explanations(all_runs(input.reports[i]))) {
       write_verdict(page, heading(input, i, names.setting(*one.runs[0].run)), one.verdict);
     }
   }

@@ -142,7 +142,7 @@ std::string advice_for(const std::vector<RunRow>& runs) {
   std::ranges::copy_if(runs, std::back_inserter(exact), [](const RunRow& row) {
     return !row.run->oversubscribed && !row.run->verification.is_approximate();
   });
-  const std::vector<Explanation> all = explanations(exact, {});
+  const std::vector<Explanation> all = explanations(exact);
   if (all.empty()) return {};
   return std::ranges::max(all, {},
                           [](const Explanation& one) {

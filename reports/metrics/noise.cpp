@@ -82,9 +82,8 @@ std::vector<std::vector<const Run*>> mark_doubts(std::span<RunRow> rows) {
   std::map<const Run*, std::string> beyond;  // why the baseline cannot be true
   for (RunRow& row : rows) {
     const Run& run = *row.run;
-    std::vector<const Run*>& own = divisors.emplace_back(baselines.at(row.report).of(run));
-    for (const auto& [other, singles] : baselines)  // from which it may have borrowed its own
-      if (own.empty() && run.scaling) own = singles.of(run);
+    const std::vector<const Run*>& own =
+        divisors.emplace_back(baselines.at(row.report).of(run));
     row.doubt = disturbance(runs_of_row(row));
     if (const std::string words = disturbance(own); row.doubt.empty() && !words.empty())
       row.doubt = "baseline disturbed: " + words;

@@ -116,12 +116,9 @@ MedianSpread around(double middle, const RatioInterval& interval) {
                       SpreadKind::confidence);
 }
 
-// The spread of the speed-up against the `single` runs of the same report.
+// The spread of the speed-up against the `single` runs of the report.
 MedianSpread speedup_spread(const Baselines& baselines, const Run& run, const Runs& timed) {
   if (!run.scaling) return missing_spread(run.scaling_reason);
-  if (run.scaling->baseline != kBaseline) {
-    return missing_spread("measured against another report");
-  }
   if (run.strategy == kBaseline) return missing_spread("it is its own baseline");
   return quotient_spread(known_values(timed, rate_of), known_values(baselines.of(run), rate_of));
 }

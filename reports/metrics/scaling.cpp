@@ -38,39 +38,6 @@ bool is_baseline(const Run& run) {
   return run.strategy == kBaseline && unusable(run).empty() && run.injected.empty();
 }
 
-bool same_gpu(const GpuInfo& a, const GpuInfo& b) {
-  return a.name == b.name && a.driver == b.driver && a.memory_bytes == b.memory_bytes;
-}
-
-// Whether the reports have the same build, machine and settings. Otherwise a comparison would show
-// more than strategies.
-bool comparable(const Report& a, const Report& b) {
-  const Environment &x = a.environment, &y = b.environment;
-  return a.generator.name == b.generator.name && a.generator.version == b.generator.version &&
-         a.generator.git_commit == b.generator.git_commit &&
-         a.generator.git_dirty == b.generator.git_dirty && x.hosts == y.hosts &&
-         x.cpu.model == y.cpu.model && x.cpu.processors == y.cpu.processors &&
-         std::ranges::equal(x.gpus, y.gpus, same_gpu) &&
-         differing_keys(config_settings(a, kWorkUse), config_settings(b, kWorkUse)).empty();
-}
-
-// Measures `run` against the first file that has its `single` run; `baselines` are those of
-// `files`.
-void measure_against_others(std::span<const ReportFile> files, std::span<const Baselines> baselines,
-                            const Report& own, Run& run) {
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!baselines[i].any() || !comparable(own, files[i].report)) continue;
-    const auto single = baselines[i].throughput(run);
-    if (!single) continue;
-    run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
-    run.scaling->baseline = borrowed_baseline(files[i]);
-    run.scaling_reason.clear();
-    return;
-  }
-  run.scaling_reason =
-      "no single run in this report, and none of the same build, machine and work in the others";
-}
-
 }  // namespace
 
 Baselines::Baselines(const Report& report) {
@@ -128,24 +95,6 @@ void fill_scaling(Report& report) {
       run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
     } else {
       run.scaling_reason = baselines.why_none(run);
-    }
-  }
-}
-
-std::string borrowed_baseline(const ReportFile& file) {
-  return fmt::format("{} of {}", kBaseline, file.name);
-}
-
-void complete_scaling(std::span<ReportFile> files) {
-  if (files.size() < 2) return;
-  std::vector<Baselines> baselines;
-  for (const ReportFile& file : files) baselines.emplace_back(file.report);
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (baselines[i].any()) continue;  // fill_scaling() has set the scaling or the reason
-    Report& own = files[i].report;
-    for (Run& run : own.runs) {
-      if (run.scaling || !unusable(run).empty()) continue;
-      measure_against_others(files, baselines, own, run);
     }
   }
 }

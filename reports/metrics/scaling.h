@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Speed-up and efficiency against the `single` run of the same report or of another one.
+// Speed-up and efficiency against the `single` run of the same report.
 #pragma once
 
 #include <map>
@@ -37,8 +37,6 @@ class Baselines {
   const std::vector<const Run*>& of(const Run& run) const;
   // The median over these.
   std::optional<double> throughput(const Run& run) const;
-  // Whether there is a `single` run, usable or not.
-  bool any() const { return any_; }
   std::string why_none(const Run& run) const;
 
  private:
@@ -46,18 +44,10 @@ class Baselines {
     std::vector<const Run*> all;
     std::map<std::string, std::vector<const Run*>> by_workers;  // by their number of loader workers
   };
-  bool any_ = false;
+  bool any_ = false;  // whether there is a `single` run, usable or not
   std::vector<const Run*> none_;
   // By strong scaling and the settings that must be equal, then by graph mode.
   std::map<std::pair<bool, Settings>, std::map<std::string, Alike>> runs_;
 };
-
-// "single of FILE": Scaling::baseline of runs that are measured against those of `file`.
-std::string borrowed_baseline(const ReportFile& file);
-
-// Fills in the speed-up of runs whose own report has no `single` run, from the `single` runs of
-// other files by the same build on the same machine that do the same work (as fill_scaling
-// chooses). `baseline` then names the file. Scaling that a report states is kept.
-void complete_scaling(std::span<ReportFile> files);
 
 }  // namespace ddpbench::report

@@ -92,15 +92,6 @@ Verdict combined(std::span<const RunRow> runs, std::span<const Verdict> verdicts
   return verdict;
 }
 
-// The report with the `single` runs against which the run was measured, often its own.
-const Report& lender_of(const RunRow& row, std::span<const ReportFile> files) {
-  if (!row.run->scaling) return *row.report;
-  for (const ReportFile& file : files) {
-    if (row.run->scaling->baseline == borrowed_baseline(file)) return file.report;
-  }
-  return *row.report;
-}
-
 constexpr double kShownShare = 0.005;
 
 // "compute 60 %, communication not hidden 30 %": the parts of the step, and what of them the ideal
@@ -146,19 +137,15 @@ std::string cause_words(std::span<const Verdict> verdicts) {
                      fmt::join(words, ", "));
 }
 
-std::vector<Explanation> explanations(std::span<const RunRow> rows,
-                                      std::span<const ReportFile> files) {
+std::vector<Explanation> explanations(std::span<const RunRow> rows) {
   std::vector<Explanation> found;
   std::map<const Report*, Lender> lenders;
   for (auto& [key, runs] : grouped(rows | std::views::filter(is_explained), [](const RunRow& row) {
          return std::pair(row.report, cell_key(*row.run));
        })) {
     std::vector<Verdict> verdicts;
-    for (const RunRow& row : runs) {
-      const Report& lender = lender_of(row, files);
-      verdicts.push_back(
-          explain(*row.report, *row.run, lenders.try_emplace(&lender, lender).first->second));
-    }
+    const Lender& lender = lenders.try_emplace(key.first, *key.first).first->second;
+    for (const RunRow& row : runs) verdicts.push_back(explain(*row.report, *row.run, lender));
     Verdict verdict = combined(runs, verdicts);
     found.push_back({std::move(runs), std::move(verdict)});
   }
@@ -197,10 +184,10 @@ void fill_why(Report& report) {
   }
 }
 
-std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile> files, int width) {
+std::string render_why(std::span<const RunRow> rows, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
   const bool several = !rows.empty() && from_several_files(rows);
-  const std::vector<Explanation> all = explanations(rows, files);
+  const std::vector<Explanation> all = explanations(rows);
   std::vector<const Run*> runs;
   for (const Explanation& one : all) runs.push_back(one.runs[0].run);
   const RunNames names(runs);
@@ -219,7 +206,7 @@ std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile>
 }
 
 std::string render_why(const Report& report, int width) {
-  return render_why(all_runs(report), {}, width);
+  return render_why(all_runs(report), width);
 }
 
 }  // namespace ddpbench::report

@@ -40,9 +40,8 @@ struct Verdict {
   std::vector<VerdictPart> parts;
 };
 
-// Explains a run against these `single` runs, of its report or of another one (complete_scaling);
-// one on a single device is Cause::scales with a sentence that says so. REQUIRES: `run` is in
-// `report`.
+// Explains a run against these `single` runs of its report; one on a single device is Cause::scales
+// with a sentence that says so. REQUIRES: `run` is in `report`.
 Verdict explain(const Report& report, const Run& run, const Lender& lender);
 
 // The repetitions of a setting on several devices that timed steps, explained together: the median
@@ -54,11 +53,9 @@ struct Explanation {
 };
 // Whether the run has a part in one: it is on several devices, timed steps, and is none of tune's.
 bool is_explained(const RunRow& row);
-// Of the settings in the order of `rows`. A run that was measured against the baseline of one of
-// `files` is explained with it. None for reports of `ddpbench tune`, which compares settings with
-// each other and not with one device.
-std::vector<Explanation> explanations(std::span<const RunRow> rows,
-                                      std::span<const ReportFile> files);
+// Of the settings in the order of `rows`. None for reports of `ddpbench tune`, which compares
+// settings with each other and not with one device.
+std::vector<Explanation> explanations(std::span<const RunRow> rows);
 
 // "communication not hidden" where that is the cause of at least two thirds; else "no single cause
 // in 7 runs: slower side by side in 4 (7 to 22 % of the step), waiting for input in 3 (9 %)".
@@ -70,7 +67,7 @@ void fill_why(Report& report);
 
 // A block for each of explanations() ("Why: ddp on 2 devices: ..."), wrapped to `width` columns (0:
 // not wrapped). If they are from several files, each names its file. Empty without such runs.
-std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile> files, int width);
+std::string render_why(std::span<const RunRow> rows, int width);
 std::string render_why(const Report& report, int width);
 
 // ---- the first answer: which setting to take, how sure that is, and why it is not faster

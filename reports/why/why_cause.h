@@ -119,8 +119,8 @@ struct Decomposition {
 // own.
 bool has_cpu_servers(const Run& run);
 
-// The `single` runs that the runs of a report, or of another one, are explained against. The
-// medians over their repetitions are made once, as each of a thousand runs asks for them.
+// The `single` runs that the runs of a report are explained against. The medians over their
+// repetitions are made once, as each of a thousand runs asks for them.
 class Lender {
  public:
   explicit Lender(const Report& report) : baselines_(report) {}

@@ -131,17 +131,6 @@ TEST(CompactTable, ShowsNoSpeedUpAgainstABaselineThatAnotherRowShowsToBeDisturbe
   EXPECT_THAT(text, HasSubstr("baseline disturbed: 2 devices cannot be 3.4 times as fast as one"));
 }
 
-TEST(CompactTable, InheritsTheMarkOfABaselineInAnotherFile) {
-  std::vector<ReportFile> files = {{"ddp.json", report_of({sample_run("ddp", 2, 6100)})},
-                                   {"single.json", report_of({sample_run("single", 1, 3200)})}};
-  fill_scaling(files[1].report);
-  complete_scaling(files);
-  ASSERT_TRUE(files[0].report.runs[0].scaling);
-  EXPECT_THAT(compact_text(all_runs(files), 100), HasSubstr(" 1.91 "));
-  disturb(files[1].report.runs[0]);
-  EXPECT_THAT(compact_text(all_runs(files), 100), Not(HasSubstr(" 1.91 ")));
-}
-
 TEST(CompactTable, ShortensLongNames) {
   std::vector<report::Run> runs(2, sample_run("ddp", 2, 5000));
   runs[0].label = std::string(70, 'a') + "first";

@@ -345,8 +345,7 @@ TEST_F(PredictedReport, IsValidAndKeepsItsMarksWhenItIsRead) {
 }
 
 TEST_F(PredictedReport, IsNeverRankedExplainedOrScaled) {
-  std::vector<ReportFile> files = {{"r.json", measured}, {"p.json", predictions}};
-  complete_scaling(files);
+  const std::vector<ReportFile> files = {{"r.json", measured}, {"p.json", predictions}};
   EXPECT_FALSE(files[1].report.runs[0].scaling);
   const std::vector<RunRow> rows = all_runs(files);
   const auto is_predicted = [](const RunRow& row) { return row.run->predicted; };

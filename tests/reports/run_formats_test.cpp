@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
 
@@ -309,65 +308,6 @@ TEST(SeveralReports, SayThatMachinesAndVersionsDiffer) {
   EXPECT_THAT(caption(all_runs(files)),
               HasSubstr("; different versions: ddpbench 0.1.0 (0123456789ab) / "
                         "ddpbench 0.1.0 (0123456789ab, changes unknown)"));
-}
-
-// One file has single, another one ddp.
-std::vector<ReportFile> two_parts() {
-  std::vector<ReportFile> files = {{"single.json", test::sample_report()},
-                                   {"ddp.json", test::sample_report()}};
-  files[0].report.runs = {test::sample_run("single", 1, 100)};
-  files[1].report.runs = {test::sample_run("ddp", 2, 180)};
-  return files;
-}
-
-TEST(CompleteScaling, MeasuresAgainstSingleOfAnotherFileAndSaysSo) {
-  std::vector<ReportFile> files = two_parts();
-  complete_scaling(files);
-  const report::Run& run = files[1].report.runs[0];
-  ASSERT_TRUE(run.scaling);
-  EXPECT_DOUBLE_EQ(run.scaling->speedup, 1.8);
-  EXPECT_DOUBLE_EQ(run.scaling->efficiency, 0.9);
-  EXPECT_EQ(run.scaling->baseline, "single of single.json");
-  const auto rows = all_runs(files);
-  EXPECT_THAT(table_text(rows, table_columns(rows), 0),
-              HasSubstr("against single of single.json\n"));
-}
-
-TEST(CompleteScaling, NeverAcrossMachinesBuildsOrDevices) {
-  const std::vector<void (*)(Report&)> differences = {
-      [](Report& report) { report.environment.hosts = {"other"}; },
-      [](Report& report) { report.environment.cpu.model = "Other"; },
-      [](Report& report) { report.environment.gpus.clear(); },
-      [](Report& report) { report.generator.name = "ddpbench-pytorch-peer"; },
-      [](Report& report) { report.generator.version = "0.2.0"; },
-      [](Report& report) { report.generator.git_commit = "abc"; },
-      [](Report& report) { report.runs[0].device_model = "Other"; },
-      [](Report& report) { report.runs[0].threads_per_device = 2; },
-      [](Report& report) { report.runs[0].model = "lenet5"; }};
-  for (const auto differ : differences) {
-    std::vector<ReportFile> files = two_parts();
-    differ(files[0].report);
-    complete_scaling(files);
-    EXPECT_FALSE(files[1].report.runs[0].scaling);
-    EXPECT_THAT(files[1].report.runs[0].scaling_reason, HasSubstr("none of the same build"));
-  }
-}
-
-TEST(CompleteScaling, KeepsWhatAReportStates) {
-  std::vector<ReportFile> files = two_parts();
-  files[1].report.runs[0].scaling = Scaling{"single", 1.5, 0.75};
-  complete_scaling(files);
-  EXPECT_EQ(files[1].report.runs[0].scaling->speedup, 1.5);
-  // A report with a failed single run of its own keeps that reason.
-  files = two_parts();
-  files[1].report.runs.push_back(test::sample_run("single", 1, 90));
-  complete_scaling(files);
-  EXPECT_FALSE(files[1].report.runs[0].scaling);
-  // A run without usable figures gets no scaling.
-  files = two_parts();
-  files[1].report.runs[0].oversubscribed = true;
-  complete_scaling(files);
-  EXPECT_FALSE(files[1].report.runs[0].scaling);
 }
 
 TEST(RunFormats, AreComplete) {

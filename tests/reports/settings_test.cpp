@@ -222,20 +222,6 @@ TEST(Settings, OfTheConfigurationTellReportsApart) {
                                  "ddp, not deterministic, residency host"));
 }
 
-TEST(Settings, OfTheConfigurationMakeABaselineOfAnotherFileUnfit) {
-  const auto files_with = [](const std::string& other) {
-    std::vector<ReportFile> files = {{"a.json", configured(R"({"residency":"host"})")},
-                                     {"b.json", configured(other)}};
-    files[1].report.runs = {sample_run("single", 1, 100)};
-    for (ReportFile& file : files) fill_scaling(file.report);
-    complete_scaling(files);
-    return files[0].report.runs[0].scaling.has_value();
-  };
-  EXPECT_TRUE(files_with(R"({"residency":"host"})"));
-  EXPECT_TRUE(files_with("{}"));  // an older version did not record it
-  EXPECT_FALSE(files_with(R"({"residency":"device"})"));
-}
-
 TEST(Settings, OfAConfigurationThatSaysNothingAreAbsent) {
   EXPECT_THAT(config_settings(configured("{}"), kPairUse), IsEmpty());
   EXPECT_THAT(config_settings(configured(R"({"residency":null})"), kPairUse), IsEmpty());

@@ -161,28 +161,21 @@ TEST(RenderWhy, ExplainsTheRowsThatAreShownAlone) {
   const Report report = report_of(make_run("ddp", {step, step}));
   std::vector<RunRow> rows = all_runs(report);
   std::erase_if(rows, [](const RunRow& row) { return row.run->strategy != "single"; });
-  EXPECT_EQ(render_why(rows, {}, 0), "");
+  EXPECT_EQ(render_why(rows, 0), "");
   rows = all_runs(report);
   rows.erase(rows.begin());  // the baseline is in the report but not shown
-  const std::string text = render_why(rows, {}, 0);
+  const std::string text = render_why(rows, 0);
   EXPECT_EQ(text.find("Why: ddp on 2 devices:"), 0u) << text;
   EXPECT_FALSE(says(text, "no baseline:")) << text;
 }
 
-TEST(RenderWhy, NamesTheFileAndComparesWithTheBorrowedBaseline) {
+TEST(RenderWhy, NamesTheFileOfSeveral) {
   const Step step = {.comm = 95, .exposed = 30};
-  const Report whole = report_of(make_run("ddp", {step, step}));
-  Report part = whole;
-  part.runs.erase(part.runs.begin());
-  fill_scaling(part);
-  std::vector<ReportFile> files = {{"part.json", part}, {"runs/whole.json", whole}};
-  EXPECT_SAYS(render_why(files[0].report, 0), "no baseline:");
-  complete_scaling(files);
-  ASSERT_EQ(files[0].report.runs[0].scaling->baseline, "single of runs/whole.json");
-  const std::string text = render_why(all_runs(files), files, 0);
-  EXPECT_SAYS(text, "Why: part.json: ddp on 2 devices: all-reduce not hidden");
-  EXPECT_SAYS(text, "Why: whole.json: ddp on 2 devices: all-reduce not hidden");
-  EXPECT_FALSE(says(text, "no baseline:")) << text;
+  const Report report = report_of(make_run("ddp", {step, step}));
+  const std::vector<ReportFile> files = {{"a.json", report}, {"runs/b.json", report}};
+  const std::string text = render_why(all_runs(files), 0);
+  EXPECT_SAYS(text, "Why: a.json: ddp on 2 devices: all-reduce not hidden");
+  EXPECT_SAYS(text, "Why: b.json: ddp on 2 devices: all-reduce not hidden");
 }
 
 TEST(WarningLines, NameTheFileOfSeveral) {
