@@ -34,11 +34,12 @@ bool differs_in_more(const Run& a, const Run& b) {
   });
 }
 
-Yardstick yardstick_of(const Contest& contest) {
+Yardstick yardstick_of(const Contest& contest, bool of_all) {
   std::vector<const Standing*> candidates;
   for (const Standing& standing : contest.standings) {
     const Run& run = *standing.runs.front().run;
-    if (run.world_size == 1 && run.servers == 0 && !run.oversubscribed)
+    if (run.world_size == 1 && run.servers == 0 && !run.oversubscribed &&
+        (of_all || disturbance(standing).empty()))
       candidates.push_back(&standing);
   }
   std::ranges::stable_partition(
@@ -69,6 +70,12 @@ std::string disturbance(std::span<const Run* const> runs) {
     if (!words.empty()) found.push_back(std::move(words));
   }
   return found.size() > runs.size() / kFewestForOneDisturbed ? found[0] : "";
+}
+
+std::string disturbance(const Standing& standing) {
+  std::vector<const Run*> runs;
+  for (const RunRow& row : standing.runs) runs.push_back(row.run);
+  return disturbance(runs);
 }
 
 bool beyond_ideal(double speedup, int devices) {
@@ -102,10 +109,10 @@ std::vector<std::vector<const Run*>> mark_doubts(std::span<RunRow> rows) {
   return divisors;
 }
 
-Yardstick find_yardstick(std::span<const Contest> contests) {
+Yardstick find_yardstick(std::span<const Contest> contests, bool of_all) {
   Yardstick best;
   for (const Contest& contest : contests) {
-    Yardstick found = yardstick_of(contest);
+    Yardstick found = yardstick_of(contest, of_all);
     if (found.runs.size() > best.runs.size()) best = std::move(found);
   }
   return best;

@@ -19,6 +19,7 @@ namespace ddpbench::report {
 // What disturbed more than a quarter of the runs ("other programs used 71 % of the CPU"), the first
 // of what was noticed; empty: nothing did. Runs without conditions count as undisturbed.
 std::string disturbance(std::span<const Run* const> runs);
+std::string disturbance(const Standing& standing);
 
 // Sets RunRow::doubt, why a speed-up says nothing: what disturbed the runs or their baseline, or
 // that one of the rows with this baseline is faster than so many devices can be. Returns of each
@@ -36,7 +37,7 @@ struct Yardstick {
   double least_step_s = 0, most_step_s = 0;
 };
 // The one with the most runs; an empty one where no contest has two such settings, so that nothing
-// but repetitions shows the noise.
-Yardstick find_yardstick(std::span<const Contest> contests);
+// but repetitions shows the noise. `of_all`: disturbed settings count, too.
+Yardstick find_yardstick(std::span<const Contest> contests, bool of_all = false);
 
 }  // namespace ddpbench::report

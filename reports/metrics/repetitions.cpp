@@ -70,25 +70,14 @@ std::vector<double> known_values(const Runs& runs, Get get) {
 
 Figure rate_of(const Run& run) { return run.samples_per_s; }
 
-// How many of `runs` did not reach the accuracy that they had to.
-std::size_t missed_accuracy(const Runs& runs) {
-  return runs.size() - known_values(runs, time_to_accuracy).size();
-}
-
-std::string missed_words(const Runs& runs) {
-  return fmt::format("{} of {} repetitions did not reach {}", missed_accuracy(runs), runs.size(),
-                     accuracy_words(*runs.front()->until_accuracy));
-}
-
-// The median where a repetition that did not reach the accuracy took longer than any that did.
-Figure median_time_to_accuracy(const Figure& own, const Runs& runs) {
-  std::vector<double> seconds = known_values(runs, time_to_accuracy);
-  const std::size_t missed = missed_accuracy(runs);
-  if (seconds.empty()) return own;
-  if (2 * missed >= runs.size()) return Figure::missing(missed_words(runs));
-  // Any value above the others stands for them: the median is below.
-  seconds.insert(seconds.end(), missed, std::ranges::max(seconds));
-  return Figure::of(median(std::move(seconds)));
+// The median over these; missing where one of them did not reach the accuracy.
+Figure joint_time_to_accuracy(const Runs& timed, const Run& middle) {
+  std::vector<double> seconds = known_values(timed, time_to_accuracy);
+  if (seconds.empty()) return time_to_accuracy(middle);
+  if (seconds.size() == timed.size()) return Figure::of(median(std::move(seconds)));
+  return Figure::missing(fmt::format("{} of {} repetitions did not reach {}",
+                                     timed.size() - seconds.size(), timed.size(),
+                                     accuracy_words(*middle.until_accuracy)));
 }
 
 // One repetition that disagrees with one device is enough to trust none of them.
@@ -123,21 +112,6 @@ MedianSpread speedup_spread(const Baselines& baselines, const Run& run, const Ru
   return quotient_spread(known_values(timed, rate_of), known_values(baselines.of(run), rate_of));
 }
 
-void fill_accuracy(const Runs& timed, RepeatedRuns& result) {
-  result.time_to_accuracy = time_to_accuracy(*result.middle);
-  result.to_accuracy_s = missing_spread("no --until-accuracy");
-  if (timed.empty() || !result.middle->until_accuracy) return;
-  result.time_to_accuracy = median_time_to_accuracy(result.time_to_accuracy, timed);
-  if (missed_accuracy(timed) == 0) {
-    result.to_accuracy_s = median_spread(known_values(timed, time_to_accuracy));
-    return;
-  }
-  result.to_accuracy_s = missing_spread(missed_words(timed));
-  if (result.time_to_accuracy.value) {
-    result.accuracy_note = missed_words(timed) + ", which counts as slower than all others";
-  }
-}
-
 // "2 of 5 repetitions did not end well, first: failed: ..."; empty where all did.
 std::string note_on(const Runs& all, std::size_t timed) {
   if (timed == all.size() || timed == 0) return {};
@@ -165,11 +139,7 @@ RepeatedRuns condensed(const Baselines& baselines, Runs runs) {
   result.step_s = median_spread(
       known_values(timed, [](const Run& run) { return Figure::of(run.step.time_s->median); }));
   result.speedup = speedup_spread(baselines, *result.middle, timed);
-  result.efficiency = result.speedup;
-  for (Figure* end : {&result.efficiency.low, &result.efficiency.high}) {
-    if (end->value) *end->value /= result.middle->world_size;
-  }
-  fill_accuracy(timed, result);
+  result.time_to_accuracy = joint_time_to_accuracy(timed, *result.middle);
   result.runs = std::move(runs);
   return result;
 }

@@ -50,12 +50,9 @@ struct RepeatedRuns {
   // The timed one with the median step time, or the first of all if none was timed.
   const Run* middle = nullptr;
   Verification verification;  // of the first that failed it, if one did
-  // The median, where a repetition that did not reach the accuracy is slower than all others.
-  Figure time_to_accuracy;
-  MedianSpread step_s, speedup, efficiency, to_accuracy_s;
+  Figure time_to_accuracy;    // the median; missing where a repetition did not reach the accuracy
+  MedianSpread step_s, speedup;
   std::string note;  // on repetitions that did not end well; empty: all did
-  // About repetitions that did not reach the accuracy (--until-accuracy) although the median did.
-  std::string accuracy_note;
 };
 
 // The median's kConfidence interval: that of the geometric mean (compare_ratios), widened to hold

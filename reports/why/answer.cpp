@@ -42,18 +42,12 @@ std::vector<double> logarithms_of(const Standing& standing) {
 
 std::string in_percent(double ratio) { return lead_percent(ratio) + " %"; }
 
-std::vector<const Run*> runs_of(const Standing& standing) {
-  std::vector<const Run*> runs;
-  for (const RunRow& row : standing.runs) runs.push_back(row.run);
-  return runs;
-}
-
-bool is_disturbed(const Standing& standing) { return !disturbance(runs_of(standing)).empty(); }
+bool is_disturbed(const Standing& standing) { return !disturbance(standing).empty(); }
 
 // The settings of a report that can be compared, on all numbers of devices.
 struct Rivals {
   std::vector<Standing> one, several;  // on one device, on several; the fastest first
-  Yardstick yardstick;
+  Yardstick yardstick, equal_work;  // the second has disturbed runs, too
   VarianceEstimate noise;  // of logarithms of rates, over the repetitions of all settings
 };
 
@@ -81,6 +75,7 @@ Rivals rivals_of(const std::vector<Contest>& all) {
   Rivals rivals;
   std::vector<std::vector<double>> logarithms;
   rivals.yardstick = find_yardstick(all);
+  rivals.equal_work = find_yardstick(all, true);
   for (const Contest& contest : all) {
     for (const Standing& standing : contest.standings) {
       const Run& run = first_run(standing);
@@ -141,15 +136,13 @@ std::string joined_names(const std::vector<const Standing*>& standings) {
 std::vector<std::string> no_answer(const Rivals& rivals, const std::string& what) {
   std::string head = "No answer: " + what;
   std::string sure = "How sure: not.";
-  if (!rivals.yardstick.runs.empty()) {
-    const double least = 1e3 * rivals.yardstick.least_step_s;
-    const double most = 1e3 * rivals.yardstick.most_step_s;
+  if (const Yardstick& equal = rivals.equal_work; !equal.runs.empty()) {
+    const double least = 1e3 * equal.least_step_s, most = 1e3 * equal.most_step_s;
     const bool apart = short_number(least) != short_number(most);
     head += fmt::format("; equal work on one device took {} to {} ms",
                         apart ? short_number(least) : fmt::format("{:.5g}", least),
                         apart ? short_number(most) : fmt::format("{:.5g}", most));
-    sure +=
-        fmt::format(" Differences below {} say nothing here.", in_percent(rivals.yardstick.spread));
+    sure += fmt::format(" Differences below {} say nothing here.", in_percent(equal.spread));
   }
   constexpr int kEnough = kFewestForInterval + 1;
   const Standing& best = rivals.several[0];
@@ -255,7 +248,7 @@ std::string doubt_words(const Rivals& rivals, const std::vector<const Standing*>
   std::vector<const Standing*> compared = equals;
   if (!rivals.one.empty()) compared.push_back(&rivals.one[0]);
   for (const Standing* standing : compared)
-    if (std::string what = disturbance(runs_of(*standing)); !what.empty()) return what;
+    if (std::string what = disturbance(*standing); !what.empty()) return what;
   if (rivals.one.empty()) return {};
   const double speedup = equals[0]->samples_per_s / rivals.one[0].samples_per_s;
   const int devices = first_run(*equals[0]).world_size;

@@ -82,18 +82,14 @@ TEST(CondensedRows, HaveRatesAndSpeedupsThatFitTheMedianStepOfAnEvenNumber) {
   EXPECT_DOUBLE_EQ(chart.points.at(1).efficiency->median, value(ddp, "efficiency"));
 }
 
-TEST(TimesToAccuracy, AreCondensedToTheirMedianAndHowFarTheyReach) {
+TEST(TimesToAccuracy, AreCondensedToTheirMedian) {
   EXPECT_THAT(render_table(accurate({30, 50, 40}), 0),
-              AllOf(HasSubstr("to acc. s"), HasSubstr("40.00 (30.00..50.00)")));
+              AllOf(HasSubstr("to acc. s"), HasSubstr(" 40.00 ")));
 }
 
-TEST(TimesToAccuracy, CountRepetitionsThatMissedItAsTheSlowest) {
-  const std::string most = render_table(accurate({30, 0, 40}), 0);
-  EXPECT_THAT(most, AllOf(ContainsRegex("40\\.00\\([0-9]\\) "),
-                          HasSubstr("1 of 3 repetitions did not reach 98 %, which counts as slower "
-                                    "than all others")));
-  EXPECT_THAT(render_table(accurate({30, 0, 40, 0}), 0),
-              HasSubstr("2 of 4 repetitions did not reach 98 %"));
+TEST(TimesToAccuracy, AreMissingWhereARepetitionMissedIt) {
+  EXPECT_THAT(render_table(accurate({30, 0, 40}), 0),
+              AllOf(HasSubstr("1 of 3 repetitions did not reach 98 %"), Not(HasSubstr("to acc. s"))));
   EXPECT_THAT(render_table(accurate({0, 0}), 0), HasSubstr("98 % was not reached"));
 }
 
@@ -138,7 +134,6 @@ TEST(CondensedRows, AreOneForASettingWithItsMedians) {
   // The slowest repetition against the fastest of single, and the other way round.
   EXPECT_DOUBLE_EQ(*ddp.repeated->speedup.low.value, 2 * 20.0 / 24);
   EXPECT_DOUBLE_EQ(*ddp.repeated->speedup.high.value, 2 * 22.0 / 20);
-  EXPECT_DOUBLE_EQ(*ddp.repeated->efficiency.high.value, 22.0 / 20);
   const RunRow& single = condensed.rows()[0];
   EXPECT_EQ(std::get<std::int64_t>(find_column("memory")->fields.front().value(single).value),
             static_cast<std::int64_t>(report.runs[0].devices[0].peak_bytes) + 1000);
