@@ -122,8 +122,8 @@ std::string render_gate_table(const GateResult& result, int width);
 std::string render_gate_markdown(const GateResult& result);
 // JSON as schema/check-1.schema.json describes it.
 std::string render_gate_json(const GateResult& result);
-// JUnit XML: a suite for each pair, a case for each figure. REGRESSED is a failure, INCONCLUSIVE an
-// error, and so is a check that could not be made.
+// JUnit XML: a case for each pair. REGRESSED is a failure, INCONCLUSIVE an error, and so is a check
+// that could not be made.
 std::string render_gate_junit(const GateResult& result);
 // Workflow commands of GitHub Actions: ::error for a regression, ::warning for inconclusive pairs,
 // uncompared runs and notes, ::notice for the summary.

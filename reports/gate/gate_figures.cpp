@@ -143,22 +143,12 @@ std::string values_text(const std::string& name, double base, double candidate) 
                      text.substr(text.find('}') + 1));
 }
 
-// " (10.5 to 14.4)": the interval of a change that is told as worse or as better.
-std::string range_text(const FigureVerdict& figure) {
-  if (interval_text(figure).empty()) return "";
-  double low = *figure.change_low, high = *figure.change_high;
-  if (*figure.change < 0) std::tie(low, high) = std::pair(-high, -low);
-  const auto signed_amount = [&](double change) {
-    const std::string size = bare_amount(figure.name, change);
-    return (change < 0 && size != bare_amount(figure.name, 0) ? "-" : "") + size;
-  };
-  return fmt::format(" ({} to {})", signed_amount(low), signed_amount(high));
-}
-
 // "15.2 % slower (13.0 to 17.4), 5.585 -> 6.432 ms; allowed 5 %".
 std::string finding(const FigureVerdict& figure) {
   if (!figure.change) return figure_heading(figure) + " " + figure.note;
-  return fmt::format("{}{}, {}; allowed {:.3g} {}", change_words(figure), range_text(figure),
+  const std::string range = interval_text(figure);
+  return fmt::format("{}{}, {}; allowed {:.3g} {}", change_words(figure),
+                     range.empty() ? "" : fmt::format(" ({})", range),
                      values_text(figure.name, *figure.base, *figure.candidate),
                      figure.minimum_effect / kPercentUnit,
                      is_accuracy(figure.name) ? "points" : "%");
@@ -188,13 +178,15 @@ std::string change_text(const std::string& name, const std::optional<double>& ch
 }
 
 std::string interval_text(const FigureVerdict& figure) {
-  if (!figure.change_low || !figure.change_high) return "";
-  const double low = *figure.change_low, high = *figure.change_high;
-  if (low == high) return "";
-  const std::string first = bare_amount(figure.name, low), last = bare_amount(figure.name, high);
-  if (low > 0) return fmt::format("{} .. {} worse", first, last);
-  if (high < 0) return fmt::format("{} .. {} better", last, first);
-  return fmt::format("{} better .. {} worse", first, last);
+  if (!figure.change_low || !figure.change_high || *figure.change_low == *figure.change_high)
+    return "";
+  double low = *figure.change_low, high = *figure.change_high;
+  if (figure.change.value_or(0) < 0) std::tie(low, high) = std::pair(-high, -low);
+  const auto signed_amount = [&](double change) {
+    const std::string size = bare_amount(figure.name, change);
+    return (change < 0 && size != bare_amount(figure.name, 0) ? "-" : "") + size;
+  };
+  return fmt::format("{} to {}", signed_amount(low), signed_amount(high));
 }
 
 std::string measured_text(const FigureVerdict& figure) {

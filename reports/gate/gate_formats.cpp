@@ -70,90 +70,43 @@ std::string command(const char* name, const std::string& title, const std::strin
                      command_text(message, "%\r\n"));
 }
 
-// JUnit XML as CI servers read it: a testsuite for each pair, with a testcase for each figure. One
-// more testcase stands for the pair as a whole, with what no figure shows (a run that failed).
+// JUnit XML as CI servers read it: a test case for each pair.
 
 // printable() removes control characters, which XML 1.0 cannot express.
 std::string xml(const std::string& text) { return pictures::escaped(printable(text)); }
 
-// `element`: "system-out" (it passed), "failure", "error", "skipped". `type`: of the last three.
+// `element`: "system-out" (it passed), "failure", "error", "skipped".
 struct TestCase {
   std::string name, element, type, message;
-  double seconds = 0;  // of the runs; a figure takes none of its own
+  double seconds = 0;  // of the runs
 };
 
-TestCase test_case(const std::string& name, GateVerdict verdict, const std::string& message) {
-  const char* element = is_good(verdict)                    ? "system-out"
-                        : verdict == GateVerdict::regressed ? "failure"
-                                                            : "error";
-  return {name, element, std::string(to_string(verdict)), message};
-}
-
-struct TestSuite {
-  std::string name;
+std::vector<TestCase> cases_of(const GateResult& result) {
+  if (!result.refusal.empty()) return {{"comparison", "error", "NOT_COMPARED", result.refusal}};
   std::vector<TestCase> cases;
-};
-
-std::string counts_text(const std::vector<TestCase>& cases) {
-  const auto count = [&](const char* element) {
-    return std::ranges::count(cases, element, &TestCase::element);
-  };
-  double seconds = 0;
-  for (const TestCase& one : cases) seconds += one.seconds;
-  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\"",
-                     cases.size(), count("failure"), count("error"), count("skipped"), seconds);
+  for (const PairVerdict& pair : result.pairs) {
+    const char* element = is_good(pair.verdict)                    ? "system-out"
+                          : pair.verdict == GateVerdict::regressed ? "failure"
+                                                                   : "error";
+    cases.push_back(
+        {pair_title(pair), element, std::string(to_string(pair.verdict)),
+         fmt::format("{}: {}", repetitions_text(pair), fmt::join(pair_lines(pair), "; ")),
+         pair.candidate_s});
+  }
+  for (const UncomparedRuns& runs : result.uncompared)
+    cases.push_back({to_string(runs.key, runs.setting), "skipped", "", uncompared_text(runs)});
+  return cases;
 }
 
-// The schemas of JUnit want a time of day without a zone; it is UTC.
-std::string suite_text(const TestSuite& suite, const GateOrigin& origin) {
-  std::string time = origin.started_at;
-  if (time.ends_with('Z')) time.pop_back();
-  if (!time.empty()) time = fmt::format(" timestamp=\"{}\"", xml(time));
-  std::string text = fmt::format("  <testsuite name=\"{}\" {}{} hostname=\"{}\">\n",
-                                 xml(suite.name), counts_text(suite.cases), time,
-                                 xml(fmt::format("{}", fmt::join(origin.hosts, "+"))));
-  for (const TestCase& one : suite.cases) {
-    const std::string content =
-        one.element == "system-out"
-            ? fmt::format("<system-out>{}</system-out>", xml(one.message))
-            : fmt::format("<{}{} message=\"{}\"/>", one.element,
-                          one.type.empty() ? "" : fmt::format(" type=\"{}\"", one.type),
-                          xml(one.message));
-    text += fmt::format(
-        "    <testcase classname=\"ddpbench.{}\" name=\"{}\" time=\"{:.3f}\">{}</testcase>\n",
-        xml(suite.name), xml(one.name), one.seconds, content);
-  }
-  return text + "  </testsuite>\n";
-}
-
-TestSuite pair_suite(const PairVerdict& pair) {
-  TestSuite suite{pair_title(pair), {{}}};
-  GateVerdict rest = pair.verdict;  // what no figure shows
-  for (const FigureVerdict& figure : pair.figures) {
-    // A figure that is too noisy is no error unless its pair is INCONCLUSIVE.
-    const GateVerdict shown = std::min(figure.verdict, pair.verdict);
-    if (shown >= pair.verdict) rest = GateVerdict::pass;
-    suite.cases.push_back(test_case(figure_heading(figure), shown, figure_sentence(figure)));
-  }
-  std::string message = repetitions_text(pair);
-  for (const std::string& note : pair.notes) message += "; " + note;
-  suite.cases.front() = test_case("runs", rest, message);
-  suite.cases.front().seconds = pair.candidate_s;
-  return suite;
-}
-
-std::vector<TestSuite> suites_of(const GateResult& result) {
-  if (!result.refusal.empty()) {
-    return {{"check", {{"comparison", "error", "NOT_COMPARED", result.refusal}}}};
-  }
-  std::vector<TestSuite> suites;
-  for (const PairVerdict& pair : result.pairs) suites.push_back(pair_suite(pair));
-  if (result.uncompared.empty()) return suites;
-  TestSuite& rest = suites.emplace_back(TestSuite{"not compared", {}});
-  for (const UncomparedRuns& runs : result.uncompared) {
-    rest.cases.push_back({to_string(runs.key, runs.setting), "skipped", "", uncompared_text(runs)});
-  }
-  return suites;
+std::string case_text(const TestCase& one) {
+  const std::string type = one.type.empty() ? "" : fmt::format(" type=\"{}\"", one.type);
+  const std::string content =
+      one.element == "system-out"
+          ? fmt::format("<system-out>{}</system-out>", xml(one.message))
+          : fmt::format("<{}{} message=\"{}\"/>", one.element, type, xml(one.message));
+  return fmt::format(
+      "    <testcase classname=\"ddpbench\" name=\"{}\" time=\"{:.3f}\">{}</testcase>\n",
+      xml(one.name), one.seconds, content);
 }
 
 // JSON as schema/check-1.schema.json describes it.
@@ -281,16 +234,26 @@ std::string render_gate_github(const GateResult& result) {
 }
 
 std::string render_gate_junit(const GateResult& result) {
-  std::vector<TestCase> all;
+  const std::vector<TestCase> cases = cases_of(result);
+  const auto count = [&cases](const char* element) {
+    return std::ranges::count(cases, element, &TestCase::element);
+  };
+  double seconds = 0;
   std::string text;
-  for (const TestSuite& suite : suites_of(result)) {
-    all.insert(all.end(), suite.cases.begin(), suite.cases.end());
-    text += suite_text(suite, result.origin);
+  for (const TestCase& one : cases) {
+    seconds += one.seconds;
+    text += case_text(one);
   }
+  // The schemas of JUnit want a time of day without a zone; it is UTC.
+  std::string time = result.origin.started_at;
+  if (time.ends_with('Z')) time.pop_back();
+  if (!time.empty()) time = fmt::format(" timestamp=\"{}\"", xml(time));
   return fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"ddpbench check\" "
-      "{}>\n{}</testsuites>\n",
-      counts_text(all), text);
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"ddpbench "
+      "check\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\"{} "
+      "hostname=\"{}\">\n{}  </testsuite>\n</testsuites>\n",
+      cases.size(), count("failure"), count("error"), count("skipped"), seconds, time,
+      xml(fmt::format("{}", fmt::join(result.origin.hosts, "+"))), text);
 }
 
 std::string render_gate_json(const GateResult& result) {

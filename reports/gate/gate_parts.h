@@ -105,8 +105,8 @@ void judge_pairs(std::span<const PairedCells> all, GateResult& result);
 std::string figure_text(const std::string& name, const std::optional<double>& value);
 // "2.1 % worse", "9.1 % better", "unchanged", of the accuracy "0.30 points worse"; "-" without one.
 std::string change_text(const std::string& name, const std::optional<double>& change);
-// "0.3 better .. 4.5 worse", "8.0 .. 10.2 better", in per cent or points; empty when the figure
-// does not vary or no interval is known.
+// "-0.3 to 4.5", in per cent or points, of a change that is told as worse or as better; empty when
+// the figure does not vary or no interval is known.
 std::string interval_text(const FigureVerdict& figure);
 // "7.075 -> 8.672 ms": the means of all repetitions as they were measured. REQUIRES: it has both.
 std::string measured_text(const FigureVerdict& figure);

@@ -89,8 +89,7 @@ std::vector<std::vector<const Run*>> mark_doubts(std::span<RunRow> rows) {
   std::map<const Run*, std::string> beyond;  // why the baseline cannot be true
   for (RunRow& row : rows) {
     const Run& run = *row.run;
-    const std::vector<const Run*>& own =
-        divisors.emplace_back(baselines.at(row.report).of(run));
+    const std::vector<const Run*>& own = divisors.emplace_back(baselines.at(row.report).of(run));
     row.doubt = disturbance(runs_of_row(row));
     if (const std::string words = disturbance(own); row.doubt.empty() && !words.empty())
       row.doubt = "baseline disturbed: " + words;

@@ -47,7 +47,7 @@ bool is_disturbed(const Standing& standing) { return !disturbance(standing).empt
 // The settings of a report that can be compared, on all numbers of devices.
 struct Rivals {
   std::vector<Standing> one, several;  // on one device, on several; the fastest first
-  Yardstick yardstick, equal_work;  // the second has disturbed runs, too
+  Yardstick yardstick, equal_work;     // the second has disturbed runs, too
   VarianceEstimate noise;  // of logarithms of rates, over the repetitions of all settings
 };
 

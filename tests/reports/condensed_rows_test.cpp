@@ -88,8 +88,9 @@ TEST(TimesToAccuracy, AreCondensedToTheirMedian) {
 }
 
 TEST(TimesToAccuracy, AreMissingWhereARepetitionMissedIt) {
-  EXPECT_THAT(render_table(accurate({30, 0, 40}), 0),
-              AllOf(HasSubstr("1 of 3 repetitions did not reach 98 %"), Not(HasSubstr("to acc. s"))));
+  EXPECT_THAT(
+      render_table(accurate({30, 0, 40}), 0),
+      AllOf(HasSubstr("1 of 3 repetitions did not reach 98 %"), Not(HasSubstr("to acc. s"))));
   EXPECT_THAT(render_table(accurate({0, 0}), 0), HasSubstr("98 % was not reached"));
 }
 
