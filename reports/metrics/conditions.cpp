@@ -55,11 +55,11 @@ Figure share(const Figure& part, const Figure& whole, const Figure& own = Figure
 
 std::string percent(double ratio) { return fmt::format("{:.0f} %", 100 * ratio); }
 
-// A condition that may be out of the ordinary: its amount, from which limit on (of its size), and
-// its words. In these {x} is the amount and {p} the amount in per cent, {u} "up to " where they are
-// of several runs, and {s} the amounts in per cent with their signs, from the least to the most.
+// What may be out of the ordinary in a run: its amount, from which limit on (of its size), and its
+// words. In these {x} is the amount and {p} the amount in per cent, {u} "up to " where they are of
+// several runs, and {s} the amounts in per cent with their signs, from the least to the most.
 struct Check {
-  double (*amount)(const Conditions&);
+  double (*amount)(const Run&);
   double limit;
   const char* text;
 
@@ -75,19 +75,40 @@ struct Check {
 };
 
 template <Figure Conditions::*kMember>
-double of(const Conditions& conditions) {
-  return (conditions.*kMember).value.value_or(0);
+double of(const Run& run) {
+  return run.conditions ? ((*run.conditions).*kMember).value.value_or(0) : 0;
 }
 
-double frequency_loss(const Conditions& c) {
-  const auto& begin = c.cpu_frequency_begin_mhz.value;
-  const auto& end = c.cpu_frequency_end_mhz.value;
-  return begin && end && *begin > 0 ? std::max(0.0, 1 - *end / *begin) : 0;
+double frequency_loss(const Run& run) {
+  const double begin = of<&Conditions::cpu_frequency_begin_mhz>(run);
+  const double end = of<&Conditions::cpu_frequency_end_mhz>(run);
+  return begin > 0 && end > 0 ? std::max(0.0, 1 - end / begin) : 0;
 }
+
+double restless(const Run& run) { return run.step.warmup_steady == std::optional(false) ? 1 : 0; }
+
+// The share of the samples in which this reason held the clocks of a GPU down, of the worst one.
+template <const std::string_view& kReason>
+double held_down(const Run& run) {
+  double most = 0;
+  for (const DeviceRow& device : run.devices) {
+    const auto& telemetry = device.gpu_telemetry.value;
+    if (!telemetry || !telemetry->clock_event_ratios.value) continue;
+    const auto found = telemetry->clock_event_ratios.value->find(std::string(kReason));
+    if (found != telemetry->clock_event_ratios.value->end()) most = std::max(most, found->second);
+  }
+  return most;
+}
+// Idleness and clocks that a user set are no throttling. Where the driver knows the cause of a
+// hardware slowdown, it reports both.
+constexpr std::string_view kPower = "sw_power_cap", kSoftHeat = "sw_thermal_slowdown",
+                           kHardHeat = "hw_thermal_slowdown", kBrake = "hw_power_brake_slowdown",
+                           kProtection = "hw_slowdown", kGroup = "sync_boost";
+constexpr double kLeastShare = 0.05;  // of the samples (docs/metrics.md)
 
 // The first kChecksOfOthers tell what kept the CPU from this program, a quota before other load;
-// the next one is the drift.
-constexpr std::size_t kChecksOfOthers = 3;
+// the next one is the drift. The first kChecksOfMachine are the notes of Conditions.
+constexpr std::size_t kChecksOfOthers = 3, kChecksOfMachine = 8;
 constexpr Check kChecks[] = {
     {of<&Conditions::quota_throttled_ratio>, 0.01, "a CPU quota stopped it for {u}{p} of the time"},
     {of<&Conditions::other_load_ratio>, 0.10, "other programs used {u}{p} of the CPU"},
@@ -97,41 +118,19 @@ constexpr Check kChecks[] = {
     {of<&Conditions::thermal_throttle_count>, 1, "heat throttled the CPU {u}{x:.0f} times"},
     {of<&Conditions::swapped_in_pages>, 256, "{u}{x:.0f} pages were swapped in"},
     {of<&Conditions::major_page_faults>, 1000, "{u}{x:.0f} pages had to come from disk"},
+    {held_down<kPower>, kLeastShare, "a power limit held a GPU's clocks down {u}{p} of the time"},
+    {held_down<kSoftHeat>, kLeastShare,
+     "heat (the driver's limit) held a GPU's clocks down {u}{p} of the time"},
+    {held_down<kHardHeat>, kLeastShare,
+     "heat (the GPU's limit) held a GPU's clocks down {u}{p} of the time"},
+    {held_down<kBrake>, kLeastShare,
+     "the host's power brake held a GPU's clocks down {u}{p} of the time"},
+    {held_down<kProtection>, kLeastShare,
+     "a GPU's protection held a GPU's clocks down {u}{p} of the time"},
+    {held_down<kGroup>, kLeastShare,
+     "another GPU of its group held a GPU's clocks down {u}{p} of the time"},
+    {restless, 1, "step times were not steady when the warm-up ended at its limit"},
 };
-
-// The words of the first of these checks that is met.
-std::string first_words(std::span<const Check> checks, const Conditions& conditions) {
-  for (const Check& check : checks) {
-    const double amount = check.amount(conditions);
-    if (check.met(amount)) return check.words(amount);
-  }
-  return {};
-}
-
-// The least share of the samples that is worth a warning (docs/metrics.md).
-constexpr double kLeastShare = 0.05;
-
-struct Reason {
-  const char* key;
-  const char* words;
-};
-// Idleness and clocks that a user set are no throttling. Where the driver knows the cause of a
-// hardware slowdown, it reports both.
-constexpr Reason kReasons[] = {
-    {"sw_power_cap", "its power limit"},
-    {"sw_thermal_slowdown", "heat (the driver's limit)"},
-    {"hw_thermal_slowdown", "heat (the hardware's limit)"},
-    {"hw_power_brake_slowdown", "the host's power brake"},
-    {"hw_slowdown", "the hardware's protection"},
-    {"sync_boost", "another GPU of its group"},
-};
-
-double share_of(const DeviceRow& device, const char* key) {
-  const auto& telemetry = device.gpu_telemetry.value;
-  if (!telemetry || !telemetry->clock_event_ratios.value) return 0;
-  const auto found = telemetry->clock_event_ratios.value->find(key);
-  return found == telemetry->clock_event_ratios.value->end() ? 0 : found->second;
-}
 
 }  // namespace
 
@@ -207,22 +206,25 @@ void fill_conditions(Run& run, std::span<const MachineSnapshot> before,
     }
   }
   c.step_drift_ratio = step_drift(run.step.samples_s);
-  for (const Check& check : kChecks) {
-    const double amount = check.amount(c);
-    if (check.met(amount)) c.notes.push_back(check.words(amount) + " during this run");
-  }
   run.conditions = std::move(c);
+  for (const Check& check : std::span(kChecks).first(kChecksOfMachine)) {
+    const double amount = check.amount(run);
+    if (check.met(amount))
+      run.conditions->notes.push_back(check.words(amount) + " during this run");
+  }
 }
 
-std::string other_work(const Conditions& conditions) {
-  return first_words(std::span(kChecks).first(kChecksOfOthers), conditions);
+std::string other_work(const Run& run) {
+  for (const Check& check : std::span(kChecks).first(kChecksOfOthers))
+    if (const double amount = check.amount(run); check.met(amount)) return check.words(amount);
+  return {};
 }
 
-std::string disturbance_words(const Conditions& conditions) {
+std::string disturbance_words(const Run& run) {
   // A drift is noted from half of that on: runs on an idle machine have as much.
   constexpr double kDisturbing = 0.1;
-  if (std::string others = other_work(conditions); !others.empty()) return others;
-  const double drift = of<&Conditions::step_drift_ratio>(conditions);
+  if (std::string others = other_work(run); !others.empty()) return others;
+  const double drift = of<&Conditions::step_drift_ratio>(run);
   return std::abs(drift) < kDisturbing ? "" : kChecks[kChecksOfOthers].words(drift);
 }
 
@@ -232,7 +234,7 @@ std::vector<Warning> condition_warnings(const Report& report) {
     Warning warning;
     double least = 0, most = 0;
     for (const Run& run : report.runs) {
-      const double amount = run.conditions ? check.amount(*run.conditions) : 0;
+      const double amount = check.amount(run);
       if (!check.met(amount)) continue;
       least = warning.runs.empty() ? amount : std::min(least, amount);
       most = warning.runs.empty() ? amount : std::max(most, amount);
@@ -242,33 +244,6 @@ std::vector<Warning> condition_warnings(const Report& report) {
     warning.text = check.words(least, most, warning.runs.size() > 1);
     if (report.runs.size() > 1)
       warning.text += fmt::format(" ({} of {} runs)", warning.runs.size(), report.runs.size());
-    warnings.push_back(std::move(warning));
-  }
-  return warnings;
-}
-
-std::vector<Warning> gpu_warnings(const Report& report) {
-  std::vector<Warning> warnings;
-  for (const Reason& reason : kReasons) {
-    Warning warning;
-    double most = 0;
-    std::string worst;
-    for (const Run& run : report.runs) {
-      bool here = false;
-      for (const DeviceRow& device : run.devices) {
-        const double share = share_of(device, reason.key);
-        here = here || share >= kLeastShare;
-        if (share <= most) continue;
-        most = share;
-        worst = device.device;
-      }
-      if (here) warning.runs.push_back(&run);
-    }
-    if (warning.runs.empty()) continue;
-    warning.text = fmt::format(
-        "in {} of {} runs a GPU's clocks were held down by {}, at worst on {} in {:.0f} % of the "
-        "samples",
-        warning.runs.size(), report.runs.size(), reason.words, worst, 100 * most);
     warnings.push_back(std::move(warning));
   }
   return warnings;

@@ -69,9 +69,9 @@ void fill_conditions(Run& run, std::span<const MachineSnapshot> before,
 
 // "other programs used 70 % of the CPU": what kept the CPU from this program, by the same
 // limits as the notes. Empty where that was little, or is not known.
-std::string other_work(const Conditions& conditions);
+std::string other_work(const Run& run);
 // The same, or else that step times drifted by a tenth: nothing is concluded from such a run.
-std::string disturbance_words(const Conditions& conditions);
+std::string disturbance_words(const Run& run);
 
 // A sentence on runs whose figures are less certain than they look.
 struct Warning {
@@ -79,13 +79,9 @@ struct Warning {
   std::vector<const Run*> runs;  // the runs that it concerns
 };
 
-// Sums up the notes of all runs, one for each condition: "other programs used up to 35 % of the CPU
-// (3 of 4 runs)".
+// What all runs together have out of the ordinary, one sentence for each condition of the machine,
+// each reason for which GPU clocks were held down, and unsteady warm-ups: "other programs used up
+// to 35 % of the CPU (3 of 4 runs)".
 std::vector<Warning> condition_warnings(const Report& report);
-
-// Says of all runs together why GPU clocks were held down, one sentence for each reason: "in 2 of 4
-// runs a GPU's clocks were held down by its power limit, at worst on cuda:1 in 40 % of the
-// samples".
-std::vector<Warning> gpu_warnings(const Report& report);
 
 }  // namespace ddpbench::report

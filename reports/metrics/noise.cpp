@@ -66,7 +66,7 @@ Yardstick yardstick_of(const Contest& contest, bool of_all) {
 std::string disturbance(std::span<const Run* const> runs) {
   std::vector<std::string> found;
   for (const Run* run : runs) {
-    std::string words = run->conditions ? disturbance_words(*run->conditions) : "";
+    std::string words = disturbance_words(*run);
     if (!words.empty()) found.push_back(std::move(words));
   }
   return found.size() > runs.size() / kFewestForOneDisturbed ? found[0] : "";

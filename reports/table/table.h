@@ -64,8 +64,8 @@ TextTable history_table(const History& history, const HistoryLine& line);
 
 // ---- the marks of rows, and the notes below the table (table_notes.cpp) ----
 
-// A warning of the report of some rows, of conditions of the machine, throttled GPUs, noisy cells
-// and unsteady warm-ups.
+// A warning of the report of some rows: condition_warnings(), and settings that --until-ci left
+// noisy.
 struct RowWarning {
   std::string text;  // without control characters; with its file where there are several
   std::vector<const Run*> runs;  // that it concerns

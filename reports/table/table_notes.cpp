@@ -21,46 +21,19 @@
 namespace ddpbench::report {
 namespace {
 
-// "ddp on 2 devices / ps on 2 devices": the first of them, then "N more".
-std::string noisy_names(const Report& report) {
-  const RunNames names(report);
-  std::vector<std::string> noisy;
-  for (const CellSummary& cell : report.cells) {
-    if (cell.noisy) noisy.push_back(names.setting(report.runs.at(cell.runs.at(0))));
-  }
-  constexpr std::size_t kMost = 5;
-  if (const std::size_t count = noisy.size(); count > kMost) {
-    noisy.resize(kMost);
-    noisy.push_back(fmt::format("{} more", count - kMost));
-  }
-  return fmt::format("{}", fmt::join(noisy, " / "));
-}
-
-// One sentence each, without control characters and without the word "warning:".
+// One sentence each, without control characters.
 std::vector<Warning> warnings(const Report& report) {
   std::vector<Warning> found = condition_warnings(report);
-  for (Warning& warning : gpu_warnings(report)) found.push_back(std::move(warning));
-  Warning noisy, restless;
+  Warning noisy;
   for (const CellSummary& cell : report.cells) {
     if (!cell.noisy) continue;
     for (const std::size_t index : cell.runs) noisy.runs.push_back(&report.runs.at(index));
   }
   if (!noisy.runs.empty()) {
     noisy.text = fmt::format(
-        "{} of {} settings are noisy: their repetitions do not agree as closely as --until-ci asks "
-        "for ({})",
-        std::ranges::count_if(report.cells, &CellSummary::noisy), report.cells.size(),
-        noisy_names(report));
+        "{} of {} settings are noisy: their repetitions do not agree as closely as --until-ci asks",
+        std::ranges::count_if(report.cells, &CellSummary::noisy), report.cells.size());
     found.push_back(std::move(noisy));
-  }
-  for (const Run& run : report.runs) {
-    if (run.step.warmup_steady == std::optional(false)) restless.runs.push_back(&run);
-  }
-  if (!restless.runs.empty()) {
-    restless.text = fmt::format(
-        "in {} of {} runs step times were not steady when the warm-up ended at its limit",
-        restless.runs.size(), report.runs.size());
-    found.push_back(std::move(restless));
   }
   for (Warning& warning : found) warning.text = printable(std::move(warning.text));
   return found;

@@ -108,8 +108,7 @@ Cause find_cause(const Run& run, const Decomposition& split) {
   if (small && !split.ideal) return Cause::unknown;
   // What other work took shows as waiting, slow compute or host time, and as any of these by
   // chance. Of a run with a planted fault the cause is known.
-  if (run.injected.empty() && run.conditions && !other_work(*run.conditions).empty())
-    return Cause::busy_machine;
+  if (run.injected.empty() && !other_work(run).empty()) return Cause::busy_machine;
   if (small) return Cause::scales;
   if (is_tiny(run, lost, split)) return Cause::tiny_network;
   const Loss largest = largest_loss(run, split);

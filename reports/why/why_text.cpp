@@ -120,7 +120,7 @@ std::string busy_machine(const Case& c) {
                      lost_s > kNegligibleShare * c.split.parts.step_s
                          ? share_of_step("what is lost", lost_s, c)
                          : "no large loss",
-                     other_work(*c.run.conditions));
+                     other_work(c.run));
 }
 
 std::string slow_rank(const Case& c) {

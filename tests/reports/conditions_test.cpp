@@ -111,10 +111,9 @@ TEST(Conditions, EverythingOutOfTheOrdinaryIsNoted) {
 TEST(Conditions, AQuotaIsNamedBeforeOtherProcesses) {
   Quiet machine;
   machine.after.busy_s = 84;
-  EXPECT_EQ(other_work(*observed(machine).conditions), "other programs used 35 % of the CPU");
+  EXPECT_EQ(other_work(observed(machine)), "other programs used 35 % of the CPU");
   machine.after.quota_throttled_s = 2;
-  EXPECT_EQ(other_work(*observed(machine).conditions),
-            "a CPU quota stopped it for 10 % of the time");
+  EXPECT_EQ(other_work(observed(machine)), "a CPU quota stopped it for 10 % of the time");
 }
 
 TEST(Conditions, DriftOfTheStepsIsNoted) {

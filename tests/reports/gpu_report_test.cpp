@@ -109,15 +109,14 @@ TEST(GpuFigures, AreColumnsOfTheFullTableOnlyWhereGpusWere) {
   Report report = test::sample_report();
   const auto names = [&] {
     std::vector<std::string> found;
-    for (const Column* column : table_columns(all_runs(report))) found.push_back(column->name);
+    for (const Column* column : usual_columns(all_runs(report))) found.push_back(column->name);
     return found;
   };
   EXPECT_THAT(names(), IsSupersetOf({"gpu-use", "power", "clock"}));
-  Footnotes notes;
   const RunRow ddp = all_runs(report)[2];
-  EXPECT_EQ(find_column("gpu-use")->cell(ddp, notes), "97.0");
-  EXPECT_EQ(find_column("power")->cell(ddp, notes), "690");
-  EXPECT_EQ(find_column("gpu_sm_clock_mhz")->cell(ddp, notes), "1755");
+  EXPECT_EQ(find_column("gpu-use")->cell(ddp), "97.0");
+  EXPECT_EQ(find_column("power")->cell(ddp), "690");
+  EXPECT_EQ(find_column("gpu_sm_clock_mhz")->cell(ddp), "1755");
   report.runs[2].devices[1].gpu_telemetry = {};
   EXPECT_THAT(names(), Not(AnyOf(Contains("gpu-use"), Contains("power"), Contains("clock"))));
 }
@@ -167,25 +166,24 @@ Run run_with(const std::vector<std::map<std::string, double>>& ratios) {
   return run;
 }
 
-TEST(GpuWarnings, NameReasonDeviceAndShareOverAllRuns) {
+TEST(GpuWarnings, NameReasonAndShareOverAllRuns) {
   Report report;
   report.runs = {run_with({{{"sw_power_cap", 0.1}}, {{"sw_power_cap", 0.4}}}),
                  run_with({{{"sw_power_cap", 0.2}}, {{"sw_thermal_slowdown", 1}}}),
                  run_with({{{"gpu_idle", 0.9}}, {{"application_clocks_setting", 1}}})};
-  EXPECT_THAT(texts_of(gpu_warnings(report)),
-              ElementsAre("in 2 of 3 runs a GPU's clocks were held down by its power limit, at "
-                          "worst on cuda:1 in 40 % of the samples",
-                          "in 1 of 3 runs a GPU's clocks were held down by heat (the driver's "
-                          "limit), at worst on cuda:1 in 100 % of the samples"));
-  EXPECT_THAT(remarks(all_runs(report)).front(),
-              HasSubstr("warning [a]: in 2 of 3 runs a GPU's clocks"));
+  EXPECT_THAT(texts_of(condition_warnings(report)),
+              ElementsAre("a power limit held a GPU's clocks down up to 40 % of the time (2 of 3 "
+                          "runs)",
+                          "heat (the driver's limit) held a GPU's clocks down 100 % of the time (1 "
+                          "of 3 runs)"));
+  EXPECT_THAT(row_warnings(all_runs(report)).front().line(), StartsWith("[a] a power limit held"));
 }
 
 TEST(GpuWarnings, SayNothingOfRareOrUnknownReasons) {
   Report report;
   report.runs = {run_with({{{"sw_power_cap", 0.049}}, {{"other", 1}}}),
                  test::sample_run("ddp", 2, 100)};
-  EXPECT_THAT(texts_of(gpu_warnings(report)), ElementsAre());
+  EXPECT_THAT(texts_of(condition_warnings(report)), ElementsAre());
 }
 
 }  // namespace
