@@ -103,7 +103,7 @@ double held_down(const Run& run) {
 // hardware slowdown, it reports both.
 constexpr std::string_view kPower = "sw_power_cap", kSoftHeat = "sw_thermal_slowdown",
                            kHardHeat = "hw_thermal_slowdown", kBrake = "hw_power_brake_slowdown",
-                           kProtection = "hw_slowdown", kGroup = "sync_boost";
+                           kProtection = "hw_slowdown", kBoost = "sync_boost";
 constexpr double kLeastShare = 0.05;  // of the samples (docs/metrics.md)
 
 // The first kChecksOfOthers tell what kept the CPU from this program, a quota before other load;
@@ -127,7 +127,7 @@ constexpr Check kChecks[] = {
      "the host's power brake held a GPU's clocks down {u}{p} of the time"},
     {held_down<kProtection>, kLeastShare,
      "a GPU's protection held a GPU's clocks down {u}{p} of the time"},
-    {held_down<kGroup>, kLeastShare,
+    {held_down<kBoost>, kLeastShare,
      "another GPU of its group held a GPU's clocks down {u}{p} of the time"},
     {restless, 1, "step times were not steady when the warm-up ended at its limit"},
 };

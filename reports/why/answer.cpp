@@ -264,11 +264,7 @@ std::vector<std::string> answer_of(std::span<const RunRow> rows, std::set<const 
   const auto shared = std::ranges::find_if(
       rows, [](const RunRow& row) { return row.run->world_size > 1 && row.run->oversubscribed; });
   if (rivals.several.empty() && shared != rows.end()) {
-    const int devices = shared->run->world_size + shared->run->servers;
-    return {fmt::format("No answer: {} of {} share {}.",
-                        counted(devices * shared->run->threads_per_device, "thread"),
-                        counted(devices, "device"),
-                        counted(shared->report->environment.cpu.cores, "core")),
+    return {fmt::format("No answer: {}.", shared_words(*shared->report, *shared->run)),
             "How sure: not.", "Next: run it with a core for each thread."};
   }
   if (rivals.several.empty() || rivals.several.size() + rivals.one.size() < 2) return {};

@@ -111,13 +111,8 @@ struct Decomposition {
   Stragglers stragglers;
   // dp: the transfers through the primary ("scatter", seconds); they add up to comm_exposed_s.
   std::vector<std::pair<std::string, double>> transfers;
-  double others_idle_s = 0;  // dp: others_idle() of metrics.h; 0: not recorded
-  double spread = 0;         // IQR / median of the step times; the larger of the run's and single's
+  double spread = 0;  // IQR / median of the step times; the larger of the run's and single's
 };
-
-// Whether ps servers are on CPU devices and workers on GPUs: each side is oversubscribed on its
-// own.
-bool has_cpu_servers(const Run& run);
 
 // The `single` runs that the runs of a report are explained against. The medians over their
 // repetitions are made once, as each of a thousand runs asks for them.
@@ -156,6 +151,9 @@ struct Loss {
 Loss largest_loss(const Run& run, const Decomposition& split);
 
 Cause find_cause(const Run& run, const Decomposition& split);
+
+// "4 threads of 2 devices share 2 cores", of an oversubscribed run.
+std::string shared_words(const Report& report, const Run& run);
 
 // The bytes of all gradients of a step; where a hook encodes them, of what a rank gives.
 double gradient_bytes(const Run& run);

@@ -168,31 +168,22 @@ Stragglers find_slow_replicas(const Run& run, const RankTimes& primary, double l
   return found;
 }
 
-// dp: tells the transfers through the primary from its waiting for other replicas. Reports from
-// before dp's waiting was recorded have both in comm_exposed_s, where the sum of the transfers'
-// medians leaves the rest: replicas that are late now in one phase and now in another.
+// dp: the transfers through the primary.
 void split_primary(const Run& run, Decomposition& result) {
-  RankTimes& rank = result.rank;
   double sum = 0;
   for (const char* name : {"scatter", "replicate", "gather", "reduce"}) {
     const double seconds = value_or_zero(run.phases, (std::string(name) + "_s").c_str());
     if (seconds > 0) result.transfers.emplace_back(name, seconds);
     sum += seconds;
   }
-  const double rest_s = rank.comm_exposed_s - sum;
+  const double rest_s = result.rank.comm_exposed_s - sum;
   if (sum > 0 && rest_s > 0) {
-    if (rank.wait_exposed_s > 0) {
-      result.transfers.emplace_back("longer ones in some steps", rest_s);
-    } else {
-      rank.wait_exposed_s = rest_s;
-      rank.comm_exposed_s = sum;
-    }
-    sum = rank.comm_exposed_s;
+    result.transfers.emplace_back("longer ones in some steps", rest_s);
+    sum = result.rank.comm_exposed_s;
   }
   // Medians need not add up.
-  for (auto& [name, seconds] : result.transfers) seconds *= rank.comm_exposed_s / sum;
-  result.stragglers = find_slow_replicas(run, rank, result.least_sync_s);
-  result.others_idle_s = others_idle(run).value.value_or(0);
+  for (auto& [name, seconds] : result.transfers) seconds *= result.rank.comm_exposed_s / sum;
+  result.stragglers = find_slow_replicas(run, result.rank, result.least_sync_s);
 }
 
 void split_compute(const Decomposition& result, StepParts& parts) {
@@ -260,12 +251,6 @@ StepParts losses(const StepParts& parts, const RankTimes& ideal) {
 }
 
 }  // namespace
-
-bool has_cpu_servers(const Run& run) {
-  const auto device = run.strategy_options.find("server_device");
-  return run.device == "cuda" && run.servers > 0 && device != run.strategy_options.end() &&
-         device->second == "cpu";
-}
 
 // The median of each member over the repetitions.
 Lender::Times Lender::times_of(std::vector<const Run*> singles) {

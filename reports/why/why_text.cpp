@@ -24,7 +24,6 @@ namespace {
 constexpr double kMuchScatter = 0.2;
 // Splitting a smaller bucket does not help: the latency of its collective stays.
 constexpr double kSplittableBytes = 512 * 1024;
-constexpr const char* kThroughPrimary = "moving batch, parameters and gradients";
 
 std::string milliseconds(double seconds) {
   const double ms = seconds * 1e3;
@@ -82,36 +81,8 @@ std::string scales(const Case& c) {
 }
 
 std::string oversubscription(const Case& c) {
-  const Run& run = c.run;
-  const auto gpus = static_cast<int>(c.report.environment.gpus.size());
-  const bool apart = has_cpu_servers(run);
-  const bool cuda = run.device == "cuda" && !(apart && run.world_size <= gpus);
-  std::string workers = counted(run.world_size, "worker");
-  if (apart && !cuda) workers = counted(run.servers, "server");
-  if (!apart && run.servers > 0) workers += " and " + counted(run.servers, "server");
-  const int there = cuda ? gpus : c.report.environment.cpu.cores;
-  return fmt::format("oversubscribed: {}{} share {} and take turns, so this measures the scheduler",
-                     workers, cuda ? "" : " of " + counted(run.threads_per_device, "thread"),
-                     there > 0 ? counted(there, cuda ? "GPU" : "core")
-                               : fmt::format("fewer {}s", cuda ? "GPU" : "core"));
-}
-
-std::string fewer_devices(const Case& c) {
-  const Run& run = c.run;
-  const bool cuda = run.device == "cuda";
-  const auto gpus = static_cast<int>(c.report.environment.gpus.size());
-  const int cores = c.report.environment.cpu.cores / std::max(1, run.threads_per_device);
-  if (has_cpu_servers(run) && run.world_size <= gpus) {
-    if (cores < 1) return "use a machine with more cores";
-    return fmt::format("at most --servers={} fit beside the workers here", cores);
-  }
-  const int servers_there = has_cpu_servers(run) ? 0 : run.servers;
-  const int devices = (cuda ? gpus : cores) - servers_there;
-  if (devices < 1 && cuda && servers_there > 0 && gpus > 0) {
-    return "use a machine with more GPUs, or --server-device=cpu";
-  }
-  if (devices < 1) return fmt::format("use a machine with more {}", cuda ? "GPUs" : "cores");
-  return fmt::format("at most --gpus={} fit here", devices);
+  return fmt::format("oversubscribed: {} and take turns, so this measures the scheduler",
+                     shared_words(c.report, c.run));
 }
 
 std::string busy_machine(const Case& c) {
@@ -147,26 +118,9 @@ std::string unseen_load(const Run& run) {
                                        : "; other load was not measured; this may be all of it";
 }
 
-std::string look_at_rank(const Case& c) {
-  const std::string& phase = c.split.stragglers.phase;
-  if (phase == "input wait")
-    return "look at the slower rank's storage, or try more --loader-workers";
-  if (phase.empty()) return "look at the slower rank's link, and at what else runs on its cores";
-  return "look at the slower rank's clock, memory and what else runs on its cores";
-}
-
-// Of dp: what device 0 waits for when it gathers outputs and gradients.
 std::string imbalance(const Case& c) {
-  const double waiting_s = c.split.parts.straggler_wait_s;
-  if (!strategy_row(c.run.strategy).through_primary) {
-    return share_of_step("waiting for a slower device", waiting_s, c) +
-           ": no rank is always the last one, their times change from step to step";
-  }
-  return fmt::format(
-      "{}: they end forward or backward after device 0, none of them always by as much; {} takes "
-      "{}",
-      share_of_step("waiting for the other replicas", waiting_s, c), kThroughPrimary,
-      milliseconds(c.split.parts.comm_exposed_s));
+  return share_of_step("waiting for a slower device", c.split.parts.straggler_wait_s, c) +
+         ": none is always the last one, their times change from step to step";
 }
 
 std::string tiny_network(const Case& c) {
@@ -233,13 +187,6 @@ std::string exposed_communication(const Case& c) {
       after ? "starts after backward ends" : "is still in flight when backward ends");
 }
 
-// Whether the value of `option` in the run is above `mb` or not known.
-bool is_larger(const Run& run, const char* option, double mb) {
-  const auto found = run.strategy_options.find(option);
-  return found == run.strategy_options.end() ||
-         number_in<double>(found->second).value_or(mb + 1) > mb;
-}
-
 std::string smaller_buckets(const Case& c) {
   if (const int cycle = cycle_of(c.run); cycle > 0)
     return fmt::format("try --sync-every={}, which goes further from one device", 2 * cycle);
@@ -249,15 +196,10 @@ std::string smaller_buckets(const Case& c) {
   const LateBucket late = latest_bucket(c.split);
   if (late.row == nullptr || late.row != &c.split.device->buckets.back() || is_of_weights(c, late))
     return more_work(c);
-  const auto bytes = static_cast<double>(late.row->bytes);
-  if (bytes < kSplittableBytes) {
-    return fmt::format("it is too small to be split, its latency remains; {}", more_work(c));
-  }
+  if (static_cast<double>(late.row->bytes) < kSplittableBytes)
+    return "it is too small to be split, its latency remains; " + more_work(c);
   const bool first = c.split.device->buckets.size() == 1;
-  const double mb =
-      std::max(0.25, std::round(bytes / kMiB) / 4);  // a quarter, in quarters of a MiB
-  if (!is_larger(c.run, first ? "first_bucket_mb" : "bucket_cap_mb", mb)) return more_work(c);
-  return fmt::format("try --{}-mb={}", first ? "first-bucket" : "bucket-cap", mb);
+  return fmt::format("try a smaller --{}-mb", first ? "first-bucket" : "bucket-cap");
 }
 
 std::string primary_device(const Case& c) {
@@ -267,14 +209,10 @@ std::string primary_device(const Case& c) {
     transfers.push_back(
         fmt::format("{} {}", name, milliseconds(rank_s > 0 ? exposed_s / rank_s * seconds : 0)));
   }
-  std::string text = fmt::format(
+  return fmt::format(
       "{}: {} run one after the other through device 0, with nothing computed meanwhile",
-      share_of_step(kThroughPrimary, exposed_s, c), fmt::join(transfers, ", "));
-  if (c.split.others_idle_s > 0) {
-    text +=
-        fmt::format("; the other devices wait or idle for {}", milliseconds(c.split.others_idle_s));
-  }
-  return text;
+      share_of_step("moving batch, parameters and gradients", exposed_s, c),
+      fmt::join(transfers, ", "));
 }
 
 std::string servers(const Case& c) {
@@ -308,21 +246,16 @@ std::string slowed_compute(const Case& c) {
                   share_of_step("computing slower side by side", c.split.parts.compute_slowed_s, c),
                   ratio(c.split.rank.forward_s, c.split.ideal->forward_s),
                   ratio(c.split.rank.backward_s, c.split.ideal->backward_s));
-  if (c.run.scaling_mode == "strong") {
-    return fmt::format(
-        "{} (of its share), as a batch of {} a device computes less efficiently than one of {}, or "
-        "the devices slow each other down",
-        first, c.run.per_device_batch_size, c.run.global_batch_size);
-  }
-  return first +
-         " with the same batch, so the devices share something: memory bandwidth, caches, clock, "
-         "or cores with other programs";
+  return first + (c.run.scaling_mode == "strong"
+                      ? " (of its share), as smaller batches compute less efficiently, or the "
+                        "devices share something"
+                      : " with the same batch, so the devices share something: memory bandwidth, "
+                        "caches, clock, or cores with other programs");
 }
 
 std::string host_overhead(const Case& c) {
   return share_of_step("time between phases", c.split.parts.host_s, c) +
-         (c.split.spread > kMuchScatter ? ": host work, or phases that are long in some steps only"
-                                        : ": host work, on no device and on no link");
+         ": host work, or phases that are long in some steps only";
 }
 
 std::string small_losses(const Case& c) {
@@ -347,11 +280,16 @@ struct CauseRow {
 // In the order of Cause.
 constexpr std::array kCauses = {
     CauseRow{"scales", "nothing large to gain", scales, nothing},
-    CauseRow{"oversubscription", "more threads than cores", oversubscription, fewer_devices},
+    CauseRow{"oversubscription", "more threads than cores", oversubscription,
+             [](const Case&) -> std::string { return "use no more devices than there are"; }},
     CauseRow{"busy_machine", "other programs", busy_machine,
              [](const Case&) -> std::string { return "measure on an idle machine"; }},
     CauseRow{"slow_rank", "waiting for a slower device",
-             [](const Case& c) { return slow_rank(c) + unseen_load(c.run); }, look_at_rank},
+             [](const Case& c) { return slow_rank(c) + unseen_load(c.run); },
+             [](const Case&) -> std::string {
+               return "look at the slower rank's clock, memory, storage, link and what else runs "
+                      "on its cores";
+             }},
     CauseRow{"imbalance", "devices wait for each other", imbalance,
              [](const Case& c) {
                return fmt::format(
@@ -420,6 +358,13 @@ static_assert(kCauses.size() == static_cast<std::size_t>(Cause::unknown) + 1);
 const CauseRow& row_of(Cause cause) { return kCauses.at(static_cast<std::size_t>(cause)); }
 
 }  // namespace
+
+std::string shared_words(const Report& report, const Run& run) {
+  if (run.device == "cuda") return "ranks share GPUs or cores";
+  const int devices = run.world_size + run.servers;
+  return fmt::format("{} of {} share {}", counted(devices * run.threads_per_device, "thread"),
+                     counted(devices, "device"), counted(report.environment.cpu.cores, "core"));
+}
 
 std::string_view to_string(Cause cause) { return row_of(cause).name; }
 std::string_view cause_title(Cause cause) { return row_of(cause).title; }

@@ -27,6 +27,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsSupersetOf;
 using testing::Not;
+using testing::StartsWith;
 
 const Pointer kTelemetry("/runs/2/devices/1/gpu_telemetry");
 
