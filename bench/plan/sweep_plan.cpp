@@ -396,7 +396,7 @@ std::optional<double> SweepSchedule::interval_width(std::size_t cell) const {
     if (slot.cell == cell && step_s) times.push_back(*step_s);
   }
   const report::MedianSpread spread = report::median_spread(times);
-  if (spread.kind != report::SpreadKind::confidence) return std::nullopt;
+  if (!spread.is_interval) return std::nullopt;
   return (*spread.high.value - *spread.low.value) / report::median(times);
 }
 

@@ -214,11 +214,6 @@ ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, U
   for (const Report& report : reports)
     for (const Warning& warning : condition_warnings(report))
       result.caption.notes.push_back("measured while " + printable(warning.text));
-  if (const std::string unlike = unlike_words(drawn); !unlike.empty()) {
-    result.caption.notes.push_back(
-        "runs differ in what they compute or run on, and only those that agree in it compare: " +
-        unlike);
-  }
   const std::vector<std::string> names = series_names(drawn);
   std::vector<Named> named;
   for (std::size_t i = 0; i < drawn.size(); ++i) named.push_back({drawn[i], names[i]});

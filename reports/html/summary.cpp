@@ -202,10 +202,6 @@ void write_answer(Markup& page, const HtmlInput& input) {
   for (std::size_t i = 1; i < answer.size(); ++i)
     if (!answer[i].starts_with(kSure) && answer[i] != why_not)
       page.leaf("p", {{"class", "lead"}}, answer[i]);
-  if (const std::string unlike = unlike_words(runs); !unlike.empty()) {
-    page.leaf("p", "Runs differ in what they compute or run on (" + unlike +
-                       "): only those that agree in it compare.");
-  }
   page.open("div", {{"class", "first"}});
   write_speedups(page, rows);
   write_step(page, input, runs, why_not);

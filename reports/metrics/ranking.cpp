@@ -25,25 +25,6 @@ namespace {
 
 constexpr const char* kMachine = "machine";
 
-// What is below a name: runs of one network or one data set may differ in it. It counts as a
-// difference only among runs with the same name, as other names differ in it anyway.
-struct Content {
-  std::string_view key, of;
-};
-constexpr Content kContents[] = {{"model_hash", "model"},
-                                 {"dataset/train_samples", "dataset/name"},
-                                 {"dataset/test_samples", "dataset/name"}};
-
-const Content* content_of(std::string_view key) {
-  const auto found = std::ranges::find(kContents, key, &Content::key);
-  return found == std::end(kContents) ? nullptr : &*found;
-}
-
-std::string value_in(const Settings& settings, std::string_view key) {
-  const auto found = settings.find(std::string(key));
-  return found == settings.end() ? std::string() : found->second;
-}
-
 bool competes(const RunRow& row) {
   const Run& run = *row.run;
   return run.status == Status::ok && run.verification.status != "failed" && run.injected.empty() &&
@@ -173,34 +154,6 @@ std::string approximate_words(const Contest& contest, const Standing& standing,
 std::string lead_percent(double ratio) {
   const double value = 100 * ratio;
   return fmt::format("{:.{}f}", value, std::abs(value) < 9.95 ? 1 : 0);
-}
-
-std::string unlike_words(std::span<const RunRow> rows) {
-  Works works;
-  // What differs -> its values in the order of the rows. Batches: of each number of devices.
-  // Contents: of each name.
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> values;
-  for (const RunRow& row : rows) {
-    if (!competes(row)) continue;
-    const Settings work = works.of(row);
-    for (const auto& [key, value] : work) {
-      const Content* const content = content_of(key);
-      const std::string of = key == "global_batch_size"
-                                 ? "on " + counted(row.run->world_size, "device")
-                             : content != nullptr ? "of " + value_in(work, content->of)
-                                                  : "";
-      std::vector<std::string>& known = values[{key, of}];
-      if (std::ranges::find(known, value) == known.end()) known.push_back(value);
-    }
-  }
-  std::vector<std::string> different;
-  for (const auto& [place, known] : values) {
-    if (known.size() < 2) continue;
-    std::string words = value_words(place.first, fmt::format("{}", fmt::join(known, " / ")));
-    if (!place.second.empty()) words += " " + place.second;
-    different.push_back(std::move(words));
-  }
-  return fmt::format("{}", fmt::join(different, "; "));
 }
 
 void judge_gain(Tune& tune, const std::vector<double>& ratios) {

@@ -48,10 +48,6 @@ std::string approximate_words(const Contest& contest, const Standing& standing,
                               std::string_view sure = "");
 
 std::string lead_percent(double ratio);  // "12" or "1.3", as far as a difference can be known
-// Names the differences that make runs incomparable: "global batch 256 / 2048 on 2 devices;
-// precision fp32 / bf16". Batches count only if they differ on the same number of devices. Empty if
-// all runs can be compared.
-std::string unlike_words(std::span<const RunRow> rows);
 
 // The conclusion of `ddpbench tune` from its runs (docs/metrics.md). A screening of many settings
 // finds a candidate. Fresh runs then judge it against the default, since the best of many looks

@@ -34,7 +34,7 @@ CellSummary summary(const Report& report, std::vector<std::size_t> runs,
   const std::size_t n = step_s.size();
   cell.step_median_s =
       n > 0 ? Figure::of(median(step_s)) : Figure::missing("no repetition was timed");
-  if (const MedianSpread spread = median_spread(step_s); spread.kind == SpreadKind::confidence) {
+  if (const MedianSpread spread = median_spread(step_s); spread.is_interval) {
     cell.ci_low_s = spread.low;
     cell.ci_high_s = spread.high;
     cell.ci_width_ratio =
@@ -92,17 +92,24 @@ Verification joint_verification(const Runs& all, const Run& middle) {
 }
 
 MedianSpread missing_spread(const std::string& reason) {
-  return {Figure::missing(reason), Figure::missing(reason), SpreadKind::none};
+  return {Figure::missing(reason), Figure::missing(reason)};
 }
 
-MedianSpread known_spread(double low, double high, SpreadKind kind) {
-  return {Figure::of(low), Figure::of(high), kind};
-}
-
-// Of values whose logarithms are skewed, the mean's interval may leave out the median.
-MedianSpread around(double middle, const RatioInterval& interval) {
-  return known_spread(std::min(middle, *interval.low), std::max(middle, *interval.high),
-                      SpreadKind::confidence);
+// Of `middle`, the median of the values or of their quotients by the divisors, if there are any.
+MedianSpread spread_around(double middle, const std::vector<double>& values,
+                           const std::vector<double>& divisors) {
+  if (values.size() < 2 && divisors.size() < 2)
+    return missing_spread("one timed repetition: the noise is unknown");
+  if (enough_for_interval(values) && (divisors.empty() || enough_for_interval(divisors))) {
+    const RatioInterval interval = compare_ratios(values, divisors);
+    // Of values whose logarithms are skewed, the mean's interval may leave out the median.
+    return {Figure::of(std::min(middle, *interval.low)),
+            Figure::of(std::max(middle, *interval.high)), true};
+  }
+  const auto [least, most] = std::ranges::minmax(values);
+  if (divisors.empty()) return {Figure::of(least), Figure::of(most)};
+  const auto [least_divisor, most_divisor] = std::ranges::minmax(divisors);
+  return {Figure::of(least / most_divisor), Figure::of(most / least_divisor)};
 }
 
 // The spread of the speed-up against the `single` runs of the report.
@@ -175,32 +182,15 @@ void fill_cells(Report& report, std::optional<double> wanted_width) {
   }
 }
 
-std::string_view to_string(SpreadKind kind) {
-  constexpr std::string_view kWords[] = {"", "least and most", "95 % confidence"};
-  return kWords[static_cast<std::size_t>(kind)];
-}
-
 MedianSpread median_spread(const std::vector<double>& values) {
   if (values.empty()) return missing_spread("no repetition was timed");
-  if (values.size() == 1) return missing_spread("one timed repetition: the noise is unknown");
-  if (enough_for_interval(values)) return around(median(values), compare_ratios(values));
-  const auto [least, most] = std::ranges::minmax(values);
-  return known_spread(least, most, SpreadKind::least_and_most);
+  return spread_around(median(values), values, {});
 }
 
-MedianSpread quotient_spread(const std::vector<double>& values,
+MedianSpread quotient_spread(const std::vector<double>& rates,
                              const std::vector<double>& divisors) {
-  if (values.empty() || divisors.empty()) return missing_spread("no repetition was timed");
-  if (values.size() == 1 && divisors.size() == 1) {
-    return missing_spread("one timed repetition: the noise is unknown");
-  }
-  if (enough_for_interval(values) && enough_for_interval(divisors)) {
-    const double middle = median_rate(values) / median_rate(divisors);
-    return around(middle, compare_ratios(values, divisors));
-  }
-  const auto [least, most] = std::ranges::minmax(values);
-  const auto [least_divisor, most_divisor] = std::ranges::minmax(divisors);
-  return known_spread(least / most_divisor, most / least_divisor, SpreadKind::least_and_most);
+  if (rates.empty() || divisors.empty()) return missing_spread("no repetition was timed");
+  return spread_around(median_rate(rates) / median_rate(divisors), rates, divisors);
 }
 
 CondensedRows::CondensedRows(std::span<const RunRow> rows) {

@@ -33,14 +33,11 @@ std::vector<std::vector<std::size_t>> repetition_groups(std::span<const RunRow> 
 // empty when no run was repeated and no width wanted.
 void fill_cells(Report& report, std::optional<double> wanted_width);
 
-enum class SpreadKind : std::uint8_t { none, least_and_most, confidence };
-std::string_view to_string(SpreadKind kind);  // "", "least and most", "95 % confidence"
-
 // How far a figure reaches over the repetitions. `low` and `high` have the same reason where they
 // are missing.
 struct MedianSpread {
   Figure low, high;
-  SpreadKind kind = SpreadKind::none;
+  bool is_interval = false;  // of kConfidence; else the least and the most
 };
 
 // The repetitions of one setting in one report.
@@ -59,10 +56,9 @@ struct RepeatedRuns {
 // the median. The least and the most of fewer than kFewestForInterval values, or where one is not
 // positive; missing for one value.
 MedianSpread median_spread(const std::vector<double>& values);
-// The same of median(values) / median(divisors), rates that are independent of each other: the
-// interval needs kFewestForInterval of each.
-MedianSpread quotient_spread(const std::vector<double>& values,
-                             const std::vector<double>& divisors);
+// The same of median(rates) / median(divisors), which are independent of each other: the interval
+// needs kFewestForInterval of each.
+MedianSpread quotient_spread(const std::vector<double>& rates, const std::vector<double>& divisors);
 
 // Rows for settings, in the order of their first runs. Owns what the rows point to, beside what
 // those of the runs point to.

@@ -144,20 +144,6 @@ std::string caption(const Report& report) {
   return printable(text);
 }
 
-// Names the first three rows with late iterations; empty: there are none.
-std::string late_rows(const std::vector<CollectiveRow>& rows) {
-  constexpr std::size_t kNamed = 3;
-  std::vector<std::string> named;
-  std::size_t late = 0;
-  for (const CollectiveRow& row : rows) {
-    if (row.late_iterations == 0 || ++late > kNamed) continue;
-    named.push_back(fmt::format("{} of {} ({} of {})", printable(row.operation),
-                                size_text(row.bytes), row.late_iterations, row.iterations));
-  }
-  if (late > kNamed) named.push_back(fmt::format("and in {} more rows", late - kNamed));
-  return fmt::format("{}", fmt::join(named, ", "));
-}
-
 // "average busbw: all_reduce 12.30 GB/s (8 rows)" over the rows of an operation, its sizes weighing
 // the same, as in nccl-tests; empty where no operation has several rows with a bandwidth.
 std::string average_bandwidths(const std::vector<CollectiveRow>& rows) {
@@ -194,9 +180,9 @@ std::vector<std::string> explanations(const std::vector<CollectiveRow>& rows) {
   if (const std::string average = average_bandwidths(rows); !average.empty()) {
     notes.push_back(average);
   }
-  if (const std::string late = late_rows(rows); !late.empty()) {
-    notes.push_back("iterations that waited for the host to queue them: " + late);
-  }
+  std::int64_t late = 0;
+  for (const CollectiveRow& row : rows) late += row.late_iterations;
+  if (late > 0) notes.push_back(counted(late, "iteration") + " waited for the host to queue them");
   return notes;
 }
 

@@ -126,13 +126,6 @@ FieldValue timed_repetitions(const RunRow& row) {
   return said(run.status == Status::ok && run.step.time_s ? 1 : 0, run);
 }
 
-FieldValue interval_kind(const RunRow& row) {
-  if (row.repeated == nullptr || row.repeated->step_s.kind == SpreadKind::none) {
-    return {{}, kOneRepetition};
-  }
-  return {std::string(to_string(row.repeated->step_s.kind))};
-}
-
 template <MedianSpread RepeatedRuns::*kSpread, Figure MedianSpread::*kEnd>
 FieldValue end(const RunRow& row) {
   if (row.repeated == nullptr) return {{}, kOneRepetition};
@@ -217,7 +210,6 @@ const std::pair<std::string_view, Field> kFurther[] = {
       },
       kRemark}},
     {"repetitions", {"timed_repetitions", timed_repetitions, kRemark}},
-    {"repetitions", {"interval", interval_kind, kRemark}},
     {"step-interval",
      {"step_time_high_s", end<&RepeatedRuns::step_s, &MedianSpread::high>, kRemark}},
     {"speedup-interval",

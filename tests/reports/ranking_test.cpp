@@ -55,13 +55,7 @@ TEST(Ranking, ComparesNoRunsOfDifferentGlobalBatches) {
       report_of({with_batch("dp", 2, 128, 5000), with_batch("ddp", 2, 1024, 4000)});
   const std::vector<Contest> found = ranked(report);
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(unlike_words(all_runs(report)), "global batch 256 / 2048 on 2 devices");
-  const std::string page = page_of(report);
-  EXPECT_THAT(page, Not(HasSubstr("ahead of")));
-  EXPECT_THAT(page, HasSubstr("Runs differ in what they compute or run on (global batch 256 / 2048 "
-                              "on 2 devices): only those that agree in it compare."));
-  EXPECT_THAT(scaling_chart({&report, 1}).caption.notes,
-              Contains(HasSubstr("global batch 256 / 2048 on 2 devices")));
+  EXPECT_THAT(page_of(report), Not(HasSubstr("ahead of")));
 }
 
 TEST(Ranking, ComparesNoRunsOfDifferentWork) {
@@ -73,9 +67,7 @@ TEST(Ranking, ComparesNoRunsOfDifferentWork) {
   precision.precision = "bf16";
   device.device = "cuda";
   for (const report::Run& other : {network, data, precision, device}) {
-    const std::vector<Contest> found = ranked(report_of({run, other}));
-    ASSERT_EQ(found.size(), 2U);
-    EXPECT_FALSE(unlike_words(all_runs(report_of({run, other}))).empty());
+    EXPECT_EQ(ranked(report_of({run, other})).size(), 2U);
   }
   EXPECT_EQ(ranked(report_of({run, sample_run("ddp", 2, 6000)})).size(), 1U);
 }
@@ -85,11 +77,8 @@ TEST(Ranking, ComparesNoNetworksOfOneNameWithOtherContent) {
   wide.model_hash = "fedcba9876543210";
   wide.samples_per_s = Figure::of(3700);
   const Report report = report_of({base, wide});
-  const std::vector<Contest> found = ranked(report);
-  ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(unlike_words(all_runs(report)), "network 01234567 / fedcba98 of simple_cnn");
-  EXPECT_THAT(scaling_chart({&report, 1}).caption.notes,
-              Contains(HasSubstr("runs differ in what they compute or run on")));
+  EXPECT_EQ(ranked(report).size(), 2U);
+  EXPECT_THAT(scaling_chart({&report, 1}).series[1].name, HasSubstr("network fedcba98"));
 }
 
 // A part of MNIST and all of it: these are no repetitions of each other.
@@ -102,19 +91,10 @@ TEST(Ranking, ComparesNoDataOfOneNameWithOtherNumbersOfSamples) {
   const std::vector<Contest> found = contests(rows);
   ASSERT_EQ(found.size(), 2U);
   for (const Standing& standing : found[0].standings) EXPECT_EQ(standing.runs.size(), 1U);
-  EXPECT_EQ(unlike_words(rows), "60000 / 6000 training samples of mnist");
   const std::vector<Report> both = {files[0].report, files[1].report};
   for (const ScalingPoint& point : scaling_chart(both).points) {
     EXPECT_EQ(point.samples_per_s.count, 1);
   }
-}
-
-TEST(Ranking, SaysNothingOfTheContentOfNetworksWithOtherNames) {
-  report::Run other = sample_run("single", 1, 5000);
-  other.model = "lenet5";
-  other.model_hash = "fedcba9876543210";
-  const Report report = report_of({sample_run("single", 1, 5000), other});
-  EXPECT_EQ(unlike_words(all_runs(report)), "simple_cnn / lenet5");
 }
 
 TEST(Ranking, NamesWhatNothingWasSpentOnWhereAnotherRunSpentSome) {
@@ -131,8 +111,6 @@ TEST(Ranking, ComparesNoMachines) {
   const std::vector<ReportFile> files = {{"a.json", here}, {"b.json", there}};
   const std::vector<RunRow> rows = all_runs(files);
   EXPECT_EQ(contests(rows).size(), 2U);
-  EXPECT_THAT(unlike_words(rows),
-              HasSubstr("node (Imaginary 9000, 2 cores, Imaginary GPU) / other"));
 }
 
 TEST(Ranking, LetsNumbersOfDevicesCompeteOverOneGlobalBatch) {
@@ -145,7 +123,6 @@ TEST(Ranking, LetsNumbersOfDevicesCompeteOverOneGlobalBatch) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].standings[0].name, "ddp on 2 devices");
   EXPECT_EQ(found[0].standings[1].name, "ddp on 4 devices");
-  EXPECT_EQ(unlike_words(all_runs(report)), "");
 }
 
 TEST(Ranking, LetsPassesCompeteOverOneGlobalBatch) {
@@ -156,7 +133,6 @@ TEST(Ranking, LetsPassesCompeteOverOneGlobalBatch) {
   const std::vector<Contest> found = ranked(report);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].standings[0].name, "ddp on 2 devices (batch 128 a device)");
-  EXPECT_EQ(unlike_words(all_runs(report)), "");
 }
 
 TEST(Ranking, KeepsApproximateRunsApart) {
