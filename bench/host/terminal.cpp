@@ -83,10 +83,8 @@ std::string coloured(const std::string& table) {
   static const std::regex kRed(
       R"((^|\n|  )(NO|failed|diverged|REGRESSED|FAILED)(?= ?\(\d+\)|  |\n|$))");
   static const std::regex kYellow(R"((^|\n|  )(INCONCLUSIVE|interrupted)(?= ?\(\d+\)|  |\n|$))");
-  static const std::regex kWarning(R"((^|\n)(warning:))");
   std::string text = std::regex_replace(table, kRed, "$1\x1b[1;31m$2\x1b[0m");
-  text = std::regex_replace(text, kYellow, "$1\x1b[33m$2\x1b[0m");
-  return std::regex_replace(text, kWarning, "$1\x1b[33m$2\x1b[0m");
+  return std::regex_replace(text, kYellow, "$1\x1b[33m$2\x1b[0m");
 }
 
 void say_table(const std::string& table) { say("{}", has_colours() ? coloured(table) : table); }

@@ -17,7 +17,6 @@
 #include "reports/data/settings.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
-#include "reports/metrics/ranking.h"
 
 namespace ddpbench::report {
 namespace {

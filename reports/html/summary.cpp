@@ -15,7 +15,6 @@
 #include "base/text.h"
 #include "reports/html/page.h"
 #include "reports/html/sections.h"
-#include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/pictures/svg.h"
 #include "reports/table/columns.h"

@@ -117,6 +117,8 @@ TextTable bandwidth_rows(const Report& report) {
         {size_text(bytes), gpu ? fmt::format("GPU {}", *gpu) : counted(cores.value_or(0), "core"),
          fmt::format("{:.2f}", row.copy_gb_per_s), reduce ? fmt::format("{:.2f}", *reduce) : "-"});
   }
+  if (std::ranges::count(table.columns.back().cells, "-") == std::ssize(best))
+    table.columns.pop_back();  // GPUs copy alone
   return table;
 }
 

@@ -185,7 +185,7 @@ TEST(HtmlPageTest, SaysWhatMakesFiguresUncertain) {
 TEST(HtmlPageTest, WarningsNameTheirReportAmongSeveral) {
   HtmlInput input = test::several_input();
   input.reports[1].cells = {{.runs = {0}, .noisy = true}};
-  EXPECT_THAT(html_page(input), HasSubstr("warning [a]: second.json: 1 of 1 settings"));
+  EXPECT_THAT(html_page(input), HasSubstr("[a] second.json: 1 of 1 settings"));
 }
 
 TEST(HtmlPageTest, ShowsWhatTuneTried) {
@@ -329,10 +329,9 @@ TEST(HtmlPageTest, CellsOfRunsSayWhichFigureTheyAre) {
   const std::string page = html_page(test::swept_input());
   // What is needed to choose, all columns, and their work and traffic.
   EXPECT_EQ(occurrences(page, "<table class=\"sortable cards\">"), 3U);
-  for (const char* cell : {"<th scope=\"row\" data-label=\"report\"",
-                           "data-label=\"options\" class=\"words long\">all_reduce"
-                           "=direct",
-                           "data-label=\"samples /s\""}) {
+  for (const char* cell :
+       {"<th scope=\"row\" data-label=\"report\"",
+        "data-label=\"strategy\" class=\"words long\">ddp (", "data-label=\"samples/s\""}) {
     EXPECT_THAT(page, HasSubstr(cell));
   }
   EXPECT_THAT(page, Not(HasSubstr("data-label=\"worst tensor\"")));

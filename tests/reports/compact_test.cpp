@@ -119,7 +119,6 @@ TEST(CompactTable, InheritsTheMarkOfTheBaseline) {
   const std::string text = text_of(report);
   EXPECT_THAT(text, ContainsRegex("\nddp +2 +20.00 +10632 +- +- .*\\[a\\]\n"));
   EXPECT_THAT(text, ContainsRegex("\nps +2\\+1 .* 40.0  \\(1\\)\n"));  // it is divided by nothing
-  EXPECT_THAT(render_table(report, 0), HasSubstr("baseline disturbed: other programs used 47 %"));
 }
 
 // What one row shows of the baseline holds for all that are divided by it.
@@ -166,7 +165,7 @@ TEST(CompactTable, MarksEqualWorkOfEachReport) {
 
 TEST(CompactTable, SaysWhatFailedInPlaceOfFigures) {
   const std::string text = text_of(test::sample_report());
-  EXPECT_THAT(text, ContainsRegex("\nddp +4  failed \\([0-9]\\)\n"));
+  EXPECT_THAT(text, ContainsRegex("\nddp +4 +- .* failed \\([0-9]\\)\n"));
   EXPECT_THAT(text, HasSubstr("4 agree with one device (3 steps)"));
   EXPECT_THAT(text, HasSubstr(") failed: rank 2, step 5, signal: killed by SIGKILL  (4)"));
   EXPECT_EQ(compact_text({}, 80), "no runs\n");

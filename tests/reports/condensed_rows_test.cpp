@@ -74,7 +74,6 @@ TEST(CondensedRows, HaveRatesAndSpeedupsThatFitTheMedianStepOfAnEvenNumber) {
   EXPECT_DOUBLE_EQ(value(single, "rate"), 64 / 0.016);
   EXPECT_DOUBLE_EQ(value(ddp, "step"), 0.023);
   EXPECT_DOUBLE_EQ(value(ddp, "rate"), 128 / 0.023);
-  EXPECT_DOUBLE_EQ(value(ddp, "device-rate"), value(ddp, "rate") / 2);
   EXPECT_DOUBLE_EQ(value(ddp, "speedup"), value(ddp, "rate") / value(single, "rate"));
   EXPECT_DOUBLE_EQ(value(ddp, "efficiency"), value(ddp, "speedup") / 2);
   const ScalingChart chart = scaling_chart({&report, 1});
@@ -177,25 +176,24 @@ TEST(CondensedRows, SayWhatDidNotEndWell) {
   const std::string table = render_table(report, 0);
   EXPECT_THAT(table, HasSubstr("1 of 3 repetitions have no figures; the first: failed: killed by"));
   EXPECT_THAT(table, HasSubstr("in 1 of 3 repetitions: conv2.weight is off"));
-  EXPECT_THAT(table, ContainsRegex("ddp +2\\([0-9]\\) +2 of 3 .* NO\\("));
-  EXPECT_THAT(table, ContainsRegex("dp +2 +0 of 2 +failed \\("));
+  EXPECT_THAT(table, ContainsRegex("\nddp +2 +2 of 3 .* NO +\\(1\\) \\(2\\)\n"));
+  EXPECT_THAT(table, ContainsRegex("\ndp +2 +0 of 2 .* failed \\("));
 }
 
 TEST(CondensedRows, KnowNoMedianOfLossesThatDiverged) {
   Report report = report_with({repetitions("ddp", {20, 21, 22})});
   report.runs[1].epochs[0].train_loss = std::numeric_limits<double>::infinity();
-  EXPECT_THAT(render_table(report, 0), HasSubstr("training diverged"));
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("train loss")));
 }
 
-TEST(CondensedTable, ShowsMedianAndIntervalOfStepSpeedUpAndEfficiency) {
+TEST(CondensedTable, ShowsMedianAndIntervalOfStepAndSpeedUp) {
   const Report few =
       report_with({repetitions("single", {20, 22, 21}), repetitions("ddp", {24, 20, 22})});
   const std::string table = render_table(few, 0);
-  EXPECT_THAT(table, ContainsRegex("ddp +2 +3 +64/128 +22.00 \\(20.00..24.00\\)"));
-  EXPECT_THAT(table, ContainsRegex(" 1.91 \\(1.67..2.20\\) +95.5 \\(83.3..110.0\\) "));
+  EXPECT_THAT(table, ContainsRegex("ddp +2 +3 +64/128 +22.00 +1.00 +20.00..24.00 "));
+  EXPECT_THAT(table, ContainsRegex(" 1.91 +1.67..2.20 +95.5 "));
   EXPECT_THAT(table, ContainsRegex("single +1 +3 .* 1.00 +100.0 "));
-  EXPECT_THAT(table, HasSubstr("(a..b): smallest and largest; a 95 % interval from 6"));
-  EXPECT_THAT(table, Not(HasSubstr("IQR")));
+  EXPECT_THAT(table, HasSubstr("(a..b): smallest and largest; from 7 repetitions on a 95 %"));
 }
 
 TEST(CondensedTable, SaysThatOneRepetitionShowsNoNoise) {
@@ -220,8 +218,8 @@ TEST(CondensedExports, HaveTheEndsOfTheIntervals) {
                              "step_time_high_s,repetition,missing\n"));
   EXPECT_THAT(csv, HasSubstr("\nddp,3,3,0.02,0.024,,repetition: the row stands for"));
   EXPECT_THAT(csv_text(all_runs(report), columns), HasSubstr("\nddp,1,1,,,2,"));
-  EXPECT_THAT(markdown_text(condensed.rows(), table_columns(condensed.rows())),
-              AllOf(HasSubstr("22.00 (20.00..24.00)"), HasSubstr("speed-up (interval)")));
+  EXPECT_THAT(markdown_text(condensed.rows(), usual_columns(condensed.rows())),
+              AllOf(HasSubstr("| 22.00 | 1.00 | 20.00..24.00 |"), HasSubstr("(a..b): smallest")));
 }
 
 }  // namespace

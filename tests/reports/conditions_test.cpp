@@ -151,7 +151,7 @@ TEST(Warnings, CountTheRunsAndGiveTheWorst) {
   EXPECT_THAT(warnings[0].runs, ElementsAre(&report.runs[1], &report.runs[2]));
   report.runs = {observed({})};
   EXPECT_THAT(condition_warnings(report), IsEmpty());
-  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("warning")));
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("other programs")));
 }
 
 TEST(Warnings, SayHowFarStepTimesDrifted) {
@@ -173,21 +173,20 @@ TEST(Warnings, MarkTheRowsThatTheyConcern) {
   const char* strategies[] = {"single", "dp", "ddp", "ps"};
   for (std::size_t i = 0; i < 4; ++i) report.runs[i].strategy = strategies[i];
   std::string table = render_table(report, 0);
-  EXPECT_THAT(table, HasSubstr("warning [a]: other programs used up to"));
-  EXPECT_THAT(table,
-              ContainsRegex("warning \\[b\\]: [0-9]+ pages were swapped in \\(1 of 4 runs\\)"));
-  EXPECT_THAT(table, ContainsRegex("\nsingle +2 "));
-  EXPECT_THAT(table, ContainsRegex("\ndp +2\\[a\\] "));
-  EXPECT_THAT(table, ContainsRegex("\nddp +2\\[b\\] "));
-  EXPECT_THAT(table, ContainsRegex("\nps +2\\[a\\] "));
+  EXPECT_THAT(table, HasSubstr("[a] other programs used up to"));
+  EXPECT_THAT(table, ContainsRegex("\\[b\\] [0-9]+ pages were swapped in \\(1 of 4 runs\\)"));
+  EXPECT_THAT(table, ContainsRegex("\nsingle +2 [^\n[]*\n"));
+  EXPECT_THAT(table, ContainsRegex("\ndp +2 [^\n]* \\[a\\]"));
+  EXPECT_THAT(table, ContainsRegex("\nddp +2 [^\n]* \\[b\\]"));
+  EXPECT_THAT(table, ContainsRegex("\nps +2 [^\n]* \\[a\\]"));
   // Repetitions share a row, and a warning that concerns every run marks none.
   for (report::Run& run : report.runs) run.strategy = "ddp";
-  EXPECT_THAT(render_table(report, 0), ContainsRegex("\nddp +2\\[ab\\] "));
+  EXPECT_THAT(render_table(report, 0), ContainsRegex("\nddp +2 [^\n]* \\[a\\] \\[b\\]"));
   report.runs = {observed(busy), observed(busy)};
   report.runs[1].strategy = "dp";
   table = render_table(report, 0);
-  EXPECT_THAT(table, ContainsRegex("\nwarning: other .*\\(2 of 2 runs\\)"));
-  EXPECT_THAT(table, ContainsRegex("\ndp +2 "));
+  EXPECT_THAT(table, ContainsRegex("\nother programs .*\\(2 of 2 runs\\)"));
+  EXPECT_THAT(table, ContainsRegex("\ndp +2 [^\n[]*\n"));
 }
 
 TEST(Conditions, AreReadBackAsWritten) {

@@ -112,7 +112,6 @@ TEST(Cells, AreNoisyWhenLessPreciseThanWanted) {
   EXPECT_NEAR(report.cells[1].ci_width_ratio.value.value(), 0.316, 5e-4);  // t of 5: 2.571
   EXPECT_TRUE(report.cells[2].noisy);  // too few repetitions to know
   EXPECT_THAT(render_table(report, 0), HasSubstr("2 of 3 settings are noisy"));
-  EXPECT_THAT(render_table(report, 0), HasSubstr("asks for (ddp on 2 devices / ps on 2 devices)"));
 }
 
 TEST(Cells, LeaveFailedRepetitionsOut) {

@@ -111,7 +111,7 @@ TEST(RunColumns, AreFoundByNameKeyAndHeading) {
   EXPECT_EQ(find_column("repetitions"), find_column("reps"));
   EXPECT_EQ(find_column("step"), find_column("step_time_median_s"));
   ASSERT_NE(find_column("reps"), nullptr);
-  EXPECT_EQ(find_column("ms"), nullptr);  // the second line of several headings
+  EXPECT_EQ(find_column("ms"), nullptr);
 }
 
 TEST(RunColumns, SortWithMissingValuesLastInBothDirections) {
@@ -127,39 +127,24 @@ TEST(TableText, ShowsTheChosenColumnsInTheirOrder) {
   const Report report = test::sample_report();
   const std::string text =
       table_text(all_runs(report), columns({"strategy", "devices", "forward", "status"}), 0);
-  EXPECT_THAT(text, HasSubstr("                   forward\n"
-                              "strategy  devices       ms  status\n"
-                              "single    1           6.00  ok\n"));
-  EXPECT_THAT(text, HasSubstr("\nddp       4        failed ("));
+  EXPECT_THAT(text, StartsWith("strategy  devices  forward ms  status\n"
+                               "single          1        6.00  ok\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("\nddp +4 +- +failed +failed \\([0-9]\\)\n"));
 }
 
 TEST(TableText, SaysOfEveryRowWhichRunItIsWhereverItsNameStands) {
   const Report report = test::sample_report();
   const std::string text = table_text(all_runs(report), columns({"rate", "strategy"}), 0);
-  EXPECT_THAT(text, HasSubstr("\n   3200  single\n"));
-  EXPECT_THAT(text, HasSubstr("the run was skipped"));
-  EXPECT_THAT(text, testing::ContainsRegex("\n +-\\([0-9]\\)  ddp\n"));
-}
-
-TEST(TableText, ExplainsOnlyTheMarksThatItShows) {
-  const Report report = test::sample_report();
-  EXPECT_THAT(table_text(all_runs(report), columns({"strategy", "rate"}), 0),
-              AllOf(Not(HasSubstr("+n")), Not(HasSubstr("*:"))));
-  EXPECT_THAT(table_text(all_runs(report), columns({"strategy", "speedup"}), 0),
-              AllOf(Not(HasSubstr("+n")), HasSubstr("\n*: oversubscribed")));
+  EXPECT_THAT(text, HasSubstr("\n     3200  single\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("\n +-  ddp +failed \\([0-9]\\)\n"));
 }
 
 TEST(MarkdownText, SaysOfARunThatFailedWhetherItsVerificationDid) {
   Report report = test::sample_report();
   report.runs = {report.runs[4]};
   report.runs[0].verification.status = "failed";
-  const auto lines = [&report](const std::vector<std::string>& names) {
-    return markdown_text(all_runs(report), columns(names));
-  };
-  EXPECT_THAT(lines({"strategy", "step", "verified", "rate"}),
-              HasSubstr("\n| ddp | failed (1) | NO |  |\n"));
-  EXPECT_THAT(lines({"strategy", "verified", "rate"}), HasSubstr("\n| ddp | NO | failed (1) |\n"));
-  EXPECT_THAT(lines({"strategy", "verified"}), HasSubstr("\n| ddp | NO |\n"));
+  EXPECT_THAT(markdown_text(all_runs(report), columns({"strategy", "step", "verified", "rate"})),
+              HasSubstr("\n| ddp | - | NO | - | failed (1) (2) |\n"));
 }
 
 TEST(MarkdownText, IsATableWithReasonsBelow) {
@@ -197,7 +182,7 @@ TEST(MarkdownText, HasTheWarningsOfEachReportOnce) {
   report.tune.emplace().conclusion = "Keep the default.";
   const std::vector<ReportFile> files = {{"a.json", report}, {"b.json", test::sample_report()}};
   const std::string text = markdown_text(all_runs(files), columns({"strategy"}));
-  const std::string warning = "- warning \\[a\\]: a.json: 1 of 1 settings are noisy";
+  const std::string warning = "- \\[a\\] a.json: 1 of 1 settings are noisy";
   EXPECT_THAT(text, HasSubstr(warning));
   EXPECT_EQ(text.find(warning), text.rfind(warning));
   EXPECT_THAT(text, Not(HasSubstr("b.json: 1 of 1")));
@@ -220,7 +205,7 @@ TEST(MarkdownText, LetsNoTextBreakTheTable) {
   report.runs[0].strategy = "a|b\\|c\n<b>";
   const std::string text =
       markdown_text(all_runs(report), columns({"strategy", "devices", "rate"}));
-  EXPECT_THAT(text, HasSubstr("\n| a\\|b\\\\\\|c \\<b\\> | 8 | skipped (1) |\n"));
+  EXPECT_THAT(text, HasSubstr("\n| a\\|b\\\\\\|c \\<b\\> | 8 | - | skipped (1) |\n"));
 }
 
 TEST(CsvText, ReadsBackWithFullPrecision) {
@@ -274,9 +259,9 @@ TEST(SeveralReports, AreOneTableThatNamesThem) {
   std::vector<ReportFile> files = {{"x/a.json", test::sample_report()},
                                    {"x/b.json", test::sample_report()}};
   const auto rows = all_runs(files);
-  const std::string text = table_text(rows, table_columns(rows), 0);
-  EXPECT_THAT(text, HasSubstr("\na.json  single    1"));
-  EXPECT_THAT(text, HasSubstr("\nb.json  single    1"));
+  const std::string text = table_text(rows, usual_columns(rows), 0);
+  EXPECT_THAT(text, HasSubstr("\na.json  single          1"));
+  EXPECT_THAT(text, HasSubstr("\nb.json  single          1"));
   EXPECT_THAT(text, Not(HasSubstr("different")));
 }
 
@@ -314,7 +299,7 @@ TEST(RunFormats, AreComplete) {
   const Report report = test::sample_report();
   const auto rows = all_runs(report);
   for (const RunFormat& format : run_formats()) {
-    const Columns shown = format.all_columns ? all_columns() : table_columns(rows);
+    const Columns shown = format.all_columns ? all_columns() : usual_columns(rows);
     EXPECT_THAT(format.write(rows, shown, 0), testing::EndsWith("\n")) << format.name;
     // A format must not fail when there are no runs.
     EXPECT_THAT(format.write({}, shown, 0), testing::EndsWith("\n")) << format.name;

@@ -57,81 +57,44 @@ One run each: --repetitions=7 gives intervals (about 6 min).
 
 TEST(SummaryTable, ShowsHowBusyEachDeviceIsWhereThatIsChosen) {
   Report report = test::report_of({test::sample_run("dp", 2, 5200)});
-  DeviceRow& other = report.runs[0].devices[1];
   report.runs[0].devices[0].phases["backward_s"] = Figure::of(0.0092);
-  other.phases["backward_s"] = Figure::of(0.0004);
+  report.runs[0].devices[1].phases["backward_s"] = Figure::of(0.0004);
   const Columns columns = {find_column("busy"), find_column("flops"), find_column("peak-share")};
   EXPECT_THAT(table_text(all_runs(report), columns, 0),
               ::testing::AllOf(HasSubstr("86/42"), HasSubstr("182.0"), HasSubstr("45.5")));
-  for (DeviceRow& device : report.runs[0].devices) {
-    device.phases["backward_s"] = Figure::missing("observing is off");
-  }
-  EXPECT_THAT(table_text(all_runs(report), columns, 0), HasSubstr("(1) observing is off"));
-}
-
-TEST(SummaryTable, SaysWhyAShareOfThePeakIsMissingOrAboveAll) {
-  Report report = test::report_of({test::sample_run("dp", 2, 5200)});
-  const Columns columns = {find_column("peak-share")};
-  EXPECT_THAT(table_text(all_runs(report), columns, 0), Not(HasSubstr("(1)")));
-  report.runs[0].peak_flops_per_s_per_device = Figure::of(100e9);
-  EXPECT_THAT(
-      table_text(all_runs(report), columns, 0),
-      AllOf(HasSubstr("182.0(1)"), HasSubstr("(1) above 100 %: operations are counted as")));
-  report.runs[0].peak_flops_per_s_per_device = Figure::missing("the devices share cores");
-  EXPECT_THAT(table_text(all_runs(report), columns, 0),
-              AllOf(HasSubstr("-(1)"), HasSubstr("(1) the devices share cores")));
 }
 
 TEST(SummaryTable, ShowsWhatCrossesTheLinksWhereThatIsChosen) {
   Report report = test::report_of({test::sample_run("dp", 2, 5200)});
   const Columns columns = {find_column("messages"), find_column("wire"),
                            find_column("busiest-messages"), find_column("busiest-wire")};
-  EXPECT_THAT(table_text(all_runs(report), columns, 0),
-              HasSubstr("12     3.40         6     1.70"));
-  report.runs[0].traffic = Known<StepTraffic>::missing("the nccl backend does not tell");
-  EXPECT_THAT(table_text(all_runs(report), columns, 0),
-              HasSubstr("(1) the nccl backend does not tell"));
+  EXPECT_THAT(table_text(all_runs(report), columns, 0), ContainsRegex("12 +3\\.40 +6 +1\\.70\n"));
   report.runs[0].traffic = {};
-  EXPECT_THAT(table_text(all_runs(report), columns, 0), HasSubstr("(1) not recorded"));
+  EXPECT_THAT(table_text(all_runs(report), columns, 0), ContainsRegex("- +- +- +-\n"));
 }
 
 TEST(SummaryTable, ShowsStalenessWhereServersApplyPushesOneByOne) {
   Report report = test::report_of({test::sample_run("ps", 2, 5200)});
   const auto text = [&] {
-    return table_text(all_runs(report), table_columns(all_runs(report)), 0);
+    return table_text(all_runs(report), usual_columns(all_runs(report)), 0);
   };
   EXPECT_THAT(text(), AllOf(Not(HasSubstr("updates")), Not(HasSubstr("stale"))));
   report.runs[0].pushes = PushSection{.updates_per_s = 137, .staleness_p50 = 5};
-  EXPECT_THAT(text(), AllOf(HasSubstr("updates"), HasSubstr("stale"), HasSubstr("137       5")));
-}
-
-TEST(SummaryTable, ShowsHowFarApproximateRunsAreApart) {
-  Report report = test::report_of({test::sample_run("localsgd", 2, 5200)});
-  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("reference %")));
-  report.runs[0].verification.divergence = 0.0416;
-  EXPECT_THAT(render_table(report, 0), AllOf(HasSubstr("reference %"), HasSubstr("4.16")));
+  EXPECT_THAT(text(), AllOf(HasSubstr("updates a s"), ContainsRegex(" 137 +5 ")));
 }
 
 TEST(SummaryTable, TellsPassesWhereRunsDifferInThem) {
   Report report = test::report_of({test::sample_run("ddp", 2, 1), test::sample_run("ddp", 2, 1)});
-  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("accum.")));
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("pass")));
   report.runs[1].accumulation_steps = 4;
-  EXPECT_THAT(render_table(report, 0), HasSubstr("accum."));
+  EXPECT_THAT(render_table(report, 0), HasSubstr("\nddp (4 passes) "));
 }
 
-TEST(SummaryTable, ShowsWhatScalingTheLossLeftOutWhereItDid) {
+TEST(SummaryTable, ShowsWhatScalingTheLossLeftOut) {
   Report report = test::report_of({test::sample_run("ddp", 2, 5200)});
-  const auto text = [&] {
-    return table_text(all_runs(report), table_columns(all_runs(report)), 0);
-  };
-  report.runs[0].loss_scaling = LossScaling{65536, 0};
-  EXPECT_THAT(text(), Not(HasSubstr("skipped")));
-  report.runs[0].loss_scaling = LossScaling{16384, 2};
-  EXPECT_THAT(text(), HasSubstr("skipped"));
-  const Columns columns = {find_column("loss-scale"), find_column("skipped")};
-  EXPECT_THAT(table_text(all_runs(report), columns, 0), HasSubstr("16384        2"));
-  report.runs[0].loss_scaling.reset();
-  EXPECT_THAT(table_text(all_runs(report), columns, 0), Not(HasSubstr("16384")));
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("skipped")));
+  report.runs[0].loss_scaling = LossScaling{16384, 27};
+  EXPECT_THAT(render_table(report, 0), AllOf(HasSubstr("skipped updates"), HasSubstr(" 27 ")));
 }
 
 TEST(SummaryTable, ShowsTheTimeToAnAccuracyWhereOneWasAskedFor) {
@@ -139,7 +102,7 @@ TEST(SummaryTable, ShowsTheTimeToAnAccuracyWhereOneWasAskedFor) {
   EXPECT_THAT(render_table(report, 0), Not(HasSubstr("to acc.")));
   report.runs[0].until_accuracy = AccuracyTarget{0.98, Figure::of(123.456)};
   EXPECT_THAT(render_table(report, 0),
-              ::testing::AllOf(HasSubstr("epoch  to acc."), HasSubstr("10.00   123.46"),
+              ::testing::AllOf(HasSubstr("epoch s  to acc. s"), HasSubstr("10.00     123.46"),
                                HasSubstr("to acc.: training time until 98 % of the test set")));
   report.runs[0].until_accuracy->metric = "miou";
   EXPECT_THAT(render_table(report, 0), HasSubstr("until the test set had 98 % mIoU at the end"));
@@ -167,7 +130,7 @@ TEST(SummaryTable, SaysThatAReduceScatterIsAnAllReduce) {
 TEST(SummaryTable, NumbersRepetitionsWhereEachHasARow) {
   Report report = one_run(test::sample_run("single", 1, 100));
   const auto table = [&report] {
-    return table_text(all_runs(report), table_columns(all_runs(report)), 0);
+    return table_text(all_runs(report), usual_columns(all_runs(report)), 0);
   };
   EXPECT_THAT(table(), Not(HasSubstr("rep.")));
   report.runs.push_back(report.runs[0]);
@@ -181,33 +144,24 @@ TEST(SummaryTable, ShowsNoSpreadOfOneStep) {
   run.step.count = 1;
   run.step.samples_s = {0.02};
   run.step.time_s = summarize(run.step.samples_s);
-  EXPECT_THAT(render_table(one_run(run), 0), HasSubstr(" 20.00 (-) "));
+  EXPECT_THAT(render_table(one_run(run), 0), Not(HasSubstr("IQR")));
 }
 
-TEST(SummaryTable, ShowsTheTimeOfAnEpochAndWhatWasCutShort) {
+TEST(SummaryTable, ShowsTheTimeOfAnEpoch) {
   report::Run run = test::sample_run("single", 1, 100);
   run.epochs = {{0, 12.5, 60032, 0, 0.2, 0.9, Figure::of(0.9)},
                 {1, 11.5, 60032, 0, 0.2, 0.9, Figure::of(0.9)}};
-  const std::string table = render_table(one_run(run), 0);
-  EXPECT_THAT(table, HasSubstr(" epoch"));
-  EXPECT_THAT(table, HasSubstr(" 12.00 "));
-  EXPECT_THAT(table, Not(HasSubstr("--steps")));
-  run.epochs.back().samples = 59968;  // the incomplete batch was dropped
-  EXPECT_THAT(render_table(one_run(run), 0), Not(HasSubstr("--steps")));
-  run.epochs.back().samples = 6400;
-  EXPECT_THAT(render_table(one_run(run), 0),
-              HasSubstr("epochs of 6400 of 60000 samples (--steps)"));
+  EXPECT_THAT(render_table(one_run(run), 0), AllOf(HasSubstr(" epoch s "), HasSubstr(" 12.00 ")));
 }
 
 TEST(SummaryTable, TellsSettingsOfOneStrategyApart) {
   Report report = test::sample_report();
   report.runs = {test::sample_run("ddp", 2, 100), test::sample_run("ddp", 2, 110)};
-  EXPECT_EQ(render_table(report, 0).find("bucket_cap_mb"), std::string::npos);
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("bucket cap")));
   report.runs[0].strategy_options["bucket_cap_mb"] = "1";
   report.runs[1].strategy_options["bucket_cap_mb"] = "25";
-  const std::string table = render_table(report, 0);
-  EXPECT_NE(table.find("bucket_cap_mb=1"), std::string::npos) << table;
-  EXPECT_NE(table.find("bucket_cap_mb=25"), std::string::npos) << table;
+  EXPECT_THAT(render_table(report, 0), AllOf(HasSubstr("\nddp (bucket cap 1 MiB) "),
+                                             HasSubstr("\nddp (bucket cap 25 MiB) ")));
 }
 
 // Runs with the usual choice of some options do not name them.
@@ -216,9 +170,9 @@ TEST(SummaryTable, TellsRunsWithAnOptionFromThoseWithoutIt) {
   report.runs = {test::sample_run("ddp", 2, 100), test::sample_run("ddp", 2, 110)};
   for (report::Run& run : report.runs) run.strategy_options["overlap"] = "on";
   report.runs[1].strategy_options["devices_per_process"] = "2";
-  EXPECT_THAT(render_table(report, 0), HasSubstr("devices_per_process=2"));
+  EXPECT_THAT(render_table(report, 0), HasSubstr("\nddp (2 devices a process) "));
   report.runs[1].world_size = 4;  // the devices tell them apart
-  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("devices_per_process")));
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("a process")));
 }
 
 // dp and single usually have no option at all.
@@ -227,35 +181,25 @@ TEST(SummaryTable, TellsRunsWithoutAnyOptionFromThoseWithOne) {
   report.runs = {test::sample_run("dp", 2, 100), test::sample_run("dp", 2, 110)};
   for (report::Run& run : report.runs) run.strategy_options.clear();
   report.runs[1].strategy_options["emulated_gil_us"] = "500";
-  EXPECT_THAT(render_table(report, 0), HasSubstr("emulated_gil_us=500"));
+  EXPECT_THAT(render_table(report, 0), HasSubstr("\ndp (emulated GIL 500 us a call) "));
 }
 
-TEST(SummaryTable, ShowsNoOptionsWhereARunRecordsNone) {
+TEST(SummaryTable, NamesOtherSettingsWhereTheyVary) {
   Report report = test::sample_report();
   report.runs = {test::sample_run("ddp", 2, 100), test::sample_run("ddp", 2, 110)};
-  report.runs[0].strategy_options = {{"all_reduce", "direct"}};
-  report.runs[0].optimizer_name = "unknown";
-  report.runs[1].strategy_options.clear();
-  EXPECT_THAT(render_table(report, 0), Not(ContainsRegex("options|update")));
-}
-
-TEST(SummaryTable, ShowsOtherSettingsWhereTheyVary) {
-  Report report = test::sample_report();
-  report.runs = {test::sample_run("ddp", 2, 100), test::sample_run("ddp", 2, 110)};
-  EXPECT_THAT(render_table(report, 0), Not(ContainsRegex("update|precision")));
   report.runs[1].optimizer_name = "adam";
   report.runs[1].optimizer = {{"lr", 0.001}};
   report.runs[1].optimizer_choices = {{"lr_schedule", "cosine"}};
-  EXPECT_THAT(render_table(report, 0), HasSubstr("adam,lr=0.001,lr_schedule=cosine"));
-  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("precision")));
+  EXPECT_THAT(render_table(report, 0),
+              AllOf(HasSubstr("\nddp (adam, "), HasSubstr("lr schedule cosine")));
   report.runs[1].precision = "bf16";
-  EXPECT_THAT(render_table(report, 0), HasSubstr("precision"));
+  EXPECT_THAT(render_table(report, 0), HasSubstr("\nddp (bf16, adam, "));
 }
 
 TEST(SummaryTable, ShowsNoEfficiencyForOversubscribedRuns) {
   const std::string table = render_table(test::sample_report(), 0);
-  EXPECT_THAT(table, ContainsRegex("ps +4\\+1\\* .* -\\* +-\\* "));
-  EXPECT_THAT(table, HasSubstr("*: oversubscribed"));
+  EXPECT_THAT(table, ContainsRegex("ps +4\\+1 .* - +- .*\\([0-9]\\)\n"));
+  EXPECT_THAT(table, HasSubstr(") more compute threads than cores: not ranked"));
 }
 
 TEST(SummaryTable, MarksARunThatFailedItsVerification) {
@@ -268,9 +212,9 @@ TEST(SummaryTable, MarksARunThatFailedItsVerification) {
   run.epochs.clear();
   for (const int width : {0, 80}) {
     const std::string table = render_table(one_run(run), width);
-    EXPECT_THAT(table, ContainsRegex("ddp +2 +failed \\(1\\)[^\n]* NO\\(2\\)\n"));
+    EXPECT_THAT(table, ContainsRegex("\nddp +2 [^\n]* NO +failed \\(1\\) \\(2\\)\n"));
     EXPECT_THAT(table, HasSubstr("(1) failed: verification: 0.5 is above 0.0006\n"));
-    EXPECT_THAT(table, HasSubstr("(2) conv2.weight is 0.5 away\n"));
+    EXPECT_THAT(table, HasSubstr("(2) does NOT agree with one device: conv2.weight is 0.5 away\n"));
   }
 }
 
@@ -279,26 +223,20 @@ TEST(SummaryTable, ShowsWhatAnInterruptedRunHasAndSaysSo) {
   run.status = Status::interrupted;
   run.epochs.clear();
   const std::string table = render_table(one_run(run), 0);
-  EXPECT_THAT(table, ContainsRegex("ddp +2\\(1\\) .*20.00 \\(1.00\\)"));
-  EXPECT_THAT(table, HasSubstr("(1) interrupted\n"));
-  EXPECT_THAT(table, HasSubstr("no epoch ended\n"));
+  EXPECT_THAT(table, ContainsRegex("\nddp +2 .* 20.00 .*\\(1\\)\n"));
+  EXPECT_THAT(table, HasSubstr("\n(1) interrupted"));
 }
 
-TEST(SummaryTable, GivesTheReasonOfEveryMissingFigure) {
+TEST(SummaryTable, ShowsNoNumberInPlaceOfAMissingFigure) {
   report::Run run = test::sample_run("ddp", 2, 100);
   run.phases["comm_s"] = Figure::missing("observing is off");
   run.epochs[0].train_loss = std::numeric_limits<double>::quiet_NaN();
-  run.epochs[0].test_accuracy = Figure::missing("no test data");
   run.verification.status = "not_applicable";
   run.verification.reason = "asynchronous";
   run.devices.clear();
   const std::string table = render_table(one_run(run), 0);
-  for (const char* reason :
-       {"no single run in this report", "observing is off", "training diverged", "no test data",
-        "asynchronous", "no memory was recorded"}) {
-    EXPECT_THAT(table, HasSubstr(reason));
-  }
-  EXPECT_THAT(table, Not(HasSubstr("nan")));
+  EXPECT_THAT(table, AllOf(Not(HasSubstr("nan")), Not(HasSubstr("MiB"))));
+  EXPECT_THAT(table, HasSubstr("(1) not verified: asynchronous"));
 }
 
 TEST(SummaryTable, KeepsControlCharactersFromTheTerminal) {
@@ -306,7 +244,7 @@ TEST(SummaryTable, KeepsControlCharactersFromTheTerminal) {
   run.status = Status::skipped;
   run.step = {};
   run.reason = "first\nsecond\x1b[31m";
-  EXPECT_THAT(render_table(one_run(run), 0), HasSubstr("(1) skipped: first second [31m\n"));
+  EXPECT_THAT(render_table(one_run(run), 0), HasSubstr("(1) skipped: first second [31m"));
 }
 
 TEST(SummaryTable, SaysThatTheDataAreSynthetic) {
@@ -334,29 +272,14 @@ TEST(TextLayout, CountsCodePointsNotBytes) { EXPECT_EQ(display_width("µ-ß"), 3
 
 TEST(TextLayout, DropsTheLeastNeededColumnsFirst) {
   TextTable table;
-  table.keys = 1;
-  table.columns = {{"", "k", true, false, 0, {"x"}},
-                   {"", "aaaa", false, false, 1, {"1"}},
-                   {"", "bbbb", false, false, 2, {"2"}},
-                   {"", "cccc", false, false, 0, {"3"}}};
-  table.instead = {""};
+  table.columns = {{"", "k", true, 0, {"x"}},
+                   {"", "aaaa", false, 1, {"1"}},
+                   {"", "bbbb", false, 2, {"2"}},
+                   {"", "cccc", false, 0, {"3"}}};
   EXPECT_EQ(render_rows(table, 19), "k  aaaa  bbbb  cccc\nx     1     2     3\n");
   EXPECT_EQ(render_rows(table, 18), "k  aaaa  cccc\nx     1     3\n");
   EXPECT_EQ(render_rows(table, 12), "k  cccc\nx     3\n");
   EXPECT_EQ(render_rows(table, 1), "k  cccc\nx     3\n");  // the others stay
-}
-
-TEST(TextLayout, PutsATextInPlaceOfEmptyCellsAndLeavesTheOthersInTheirColumns) {
-  TextTable table;
-  table.keys = 1;
-  table.columns = {{"", "k", true, false, 0, {"x", "y"}},
-                   {"", "aa", false, false, 0, {"1", ""}},
-                   {"", "bbbb", false, false, 0, {"2", ""}},
-                   {"", "ccc", false, false, 0, {"yes", "NO"}}};
-  table.instead = {"", "failed"};
-  EXPECT_EQ(render_rows(table, 0), "k  aa  bbbb  ccc\nx   1     2  yes\ny  failed     NO\n");
-  table.instead[1] = "interrupted";  // wider than the cells that it replaces
-  EXPECT_THAT(render_rows(table, 0), ::testing::EndsWith("\ny  interrupted   NO\n"));
 }
 
 }  // namespace

@@ -181,9 +181,9 @@ TEST(RenderWhy, NamesTheFileOfSeveral) {
 TEST(WarningLines, NameTheFileOfSeveral) {
   Report report = test::sample_report();
   report.runs[0].step.warmup_steady = false;
-  EXPECT_SAYS(remarks(all_runs(report)).front(), "warning [a]: in 1 of 6 runs");
+  EXPECT_SAYS(row_warnings(all_runs(report)).front().line(), "[a] step times were not steady");
   const std::vector<ReportFile> files = {{"b.json", test::sample_report()}, {"a.json", report}};
-  EXPECT_SAYS(remarks(all_runs(files)).front(), "warning [a]: a.json: in 1 of 6 runs");
+  EXPECT_SAYS(row_warnings(all_runs(files)).front().line(), "[a] a.json: step times were not");
 }
 
 }  // namespace
