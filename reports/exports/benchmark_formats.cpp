@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What services that follow benchmarks over commits read: github-action-benchmark and Prometheus.
+// What github-action-benchmark reads, which follows benchmarks over commits.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "reports/exports/records.h"
@@ -37,7 +36,7 @@ std::string name_of_setting(const RunRow& row) {
 
 // The runs that ended well without planted faults, grouped by name. A name contains the device
 // model and all settings that must be equal for a comparison, and nothing that differs between
-// commits: these services compare entries of equal names. Groups are in the order of their first
+// commits: that service compares entries of equal names. Groups are in the order of their first
 // runs.
 auto clean_runs_by_name(std::span<const RunRow> rows) {
   const auto clean = [](const RunRow& row) {
@@ -45,16 +44,6 @@ auto clean_runs_by_name(std::span<const RunRow> rows) {
   };
   return grouped(rows | std::views::filter(clean), name_of_setting);
 }
-
-// The value as a label; empty where it is missing.
-std::string label_of(const FieldValue& value) {
-  if (const auto* text = std::get_if<std::string>(&value.value)) return *text;
-  const auto number = value.number();
-  return number ? fmt::format("{}", *number) : "";
-}
-
-// ---- https://github.com/benchmark-action/github-action-benchmark, customSmallerIsBetter and
-// customBiggerIsBetter ----
 
 std::string unit_of(const std::string& key) {
   if (key == "samples_per_s") return "samples/s";
@@ -101,78 +90,6 @@ void append_entry(Json& entries, const std::string& name, const Field& field,
   entries.push_back(std::move(entry));
 }
 
-// ---- Prometheus' text exposition format 0.0.4 ----
-// https://prometheus.io/docs/instrumenting/exposition_formats/; names and units follow
-// https://prometheus.io/docs/practices/naming/. There are no timestamps: the textfile collector
-// refuses them.
-
-std::string escaped_label(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '\\' || c == '"' || c == '\n') result += '\\';
-    result += c == '\n' ? 'n' : c;
-  }
-  return result;
-}
-
-// "ddpbench_" and the report's key, changed for Prometheus: units are spelled out, ratios are
-// called so, and no name ends in a suffix with a meaning ("_count").
-std::string metric_name(const std::string& key) {
-  static const std::map<std::string, std::string> special = {
-      {"samples_per_s", "samples_per_second"},
-      {"samples_per_s_per_device", "samples_per_second_per_device"},
-      {"flops_per_s_per_device", "flops_per_second_per_device"},
-      {"speedup", "speedup_ratio"},
-      {"efficiency", "efficiency_ratio"},
-      {"test_accuracy", "test_accuracy_ratio"},
-      {"step_count", "timed_steps"}};
-  const auto found = special.find(key);
-  if (found != special.end()) return "ddpbench_" + found->second;
-  return "ddpbench_" + (key.ends_with("_s") ? key + "econds" : key);
-}
-
-// The labels, without the braces around them.
-std::string labels_of(const RunRow& row, bool name_report) {
-  std::string labels;
-  for (const Column& column : run_columns()) {
-    if (column.name == "report" && !name_report) continue;
-    for (const Field& field : column.fields) {
-      if (!field.is(kIdentity)) continue;
-      const std::string value = label_of(field.value(row));
-      if (value.empty()) continue;  // to Prometheus an empty label is an absent one
-      if (!labels.empty()) labels += ',';
-      labels += fmt::format("{}=\"{}\"", field.key, escaped_label(value));
-    }
-  }
-  return labels;
-}
-
-// A label set for each row. They differ: the second run with the same labels gets copy="2".
-std::vector<std::string> label_sets(std::span<const RunRow> rows) {
-  const bool several = from_several_files(rows);
-  std::map<std::string, int> uses;
-  std::vector<std::string> sets;
-  for (const RunRow& row : rows) {
-    std::string labels = labels_of(row, several);
-    const int use = ++uses[labels];
-    sets.push_back(use == 1 ? labels : fmt::format("{},copy=\"{}\"", labels, use));
-  }
-  return sets;
-}
-
-// A metric with its samples; empty when it has none.
-template <typename Value>
-std::string metric(const std::string& name, const std::string& help,
-                   const std::vector<std::string>& sets, Value value) {
-  std::string samples;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    const std::optional<double> number = value(i);
-    if (number) samples += fmt::format("{}{{{}}} {}\n", name, sets[i], *number);
-  }
-  if (samples.empty()) return {};
-  return fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{2}", name, escaped_label(help), samples);
-}
-
 }  // namespace
 
 std::string github_benchmark_text(std::span<const RunRow> rows, Trait better) {
@@ -197,27 +114,6 @@ std::optional<std::int64_t> unix_ms(const std::string& utc) {
   const std::size_t size = std::strftime(written, sizeof written, kForm, &time);
   if (utc != std::string_view(written, size)) return std::nullopt;
   return std::int64_t{1000} * seconds;
-}
-
-std::string prometheus_text(std::span<const RunRow> rows) {
-  const std::vector<std::string> sets = label_sets(rows);
-  std::string text =
-      metric("ddpbench_run_ok", "1 when the run ended well, else 0.", sets,
-             [&rows](std::size_t i) { return rows[i].run->status == Status::ok ? 1.0 : 0.0; });
-  text += metric("ddpbench_report_finished_timestamp_seconds", "When the report was finished.",
-                 sets, [&rows](std::size_t i) -> std::optional<double> {
-                   const auto ms = unix_ms(rows[i].report->finished_at);
-                   return ms ? std::optional(static_cast<double>(*ms) / 1000) : std::nullopt;
-                 });
-  for (const Column& column : run_columns()) {
-    for (const Field& field : column.fields) {
-      if (field.is(kIdentity | kRemark)) continue;
-      text +=
-          metric(metric_name(field.key), fmt::format("{}; report key {}.", column.about, field.key),
-                 sets, [&](std::size_t i) { return field.value(rows[i]).number(); });
-    }
-  }
-  return text.empty() ? "\n" : text;
 }
 
 }  // namespace ddpbench::report

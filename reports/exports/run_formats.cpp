@@ -64,9 +64,9 @@ std::string of_columns(RunRows rows, const Columns& columns, int) {
   return kText(rows, columns);
 }
 
-template <auto kText>
-std::string of_rows(RunRows rows, const Columns&, int) {
-  return kText(rows);
+template <Trait kBetter>
+std::string github_text(RunRows rows, const Columns&, int) {
+  return github_benchmark_text(rows, kBetter);
 }
 
 std::string history_text(RunRows rows, const Columns&, int width) {
@@ -174,11 +174,8 @@ const std::vector<RunFormat>& run_formats() {
       {"csv", true, true, of_columns<csv_text>, collectives_csv},
       {"json", true, true, of_columns<json_runs_text>, collectives_json},
       {"history", false, true, history_text},
-      {"github-benchmark", false, true,
-       of_rows<[](RunRows rows) { return github_benchmark_text(rows, kSmaller); }>},
-      {"github-benchmark-bigger", false, true,
-       of_rows<[](RunRows rows) { return github_benchmark_text(rows, kBigger); }>},
-      {"prometheus", false, true, of_rows<prometheus_text>}};
+      {"github-benchmark", false, true, github_text<kSmaller>},
+      {"github-benchmark-bigger", false, true, github_text<kBigger>}};
   return kFormats;
 }
 

@@ -30,8 +30,6 @@ std::string json_runs_text(std::span<const RunRow> rows, const Columns& columns)
 // kBigger values, as medians over repetitions, without runs that did not end well or had injected
 // faults.
 std::string github_benchmark_text(std::span<const RunRow> rows, Trait better);
-// Prometheus' text format for the node exporter's textfile collector.
-std::string prometheus_text(std::span<const RunRow> rows);
 
 // Milliseconds since 1970 of a report's "2026-01-31T12:00:00Z"; nothing for any other text.
 std::optional<std::int64_t> unix_ms(const std::string& utc);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All facts about a run, each one once: as people read it in a table, and with the key and unit
-// under which programs read it. All formats (table, markdown, csv, json, Prometheus, ...) take them
+// under which programs read it. All formats (table, markdown, csv, json, ...) take them
 // from this list.
 #pragma once
 

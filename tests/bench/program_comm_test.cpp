@@ -140,7 +140,7 @@ TEST_F(CommRun, IsShownAgainFromItsReport) {
   const ProgramResult csv = program.run({"show", "report.json", "--format=csv"});
   EXPECT_EQ(csv.exit_code, 0) << csv.err;
   EXPECT_THAT(csv.out, AllOf(StartsWith("op,backend,ranks,"), Not(HasSubstr("strategy"))));
-  EXPECT_EQ(program.run({"show", "report.json", "--format=prometheus"}).exit_code, 2);
+  EXPECT_EQ(program.run({"show", "report.json", "--format=github-benchmark"}).exit_code, 2);
   const ProgramResult shown = program.run({"show", "report.json"});
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   EXPECT_THAT(shown.out, AllOf(HasSubstr("all_reduce"), HasSubstr("busbw")));

@@ -230,7 +230,7 @@ TEST_F(Report, OfNoEpochEvaluatesTheLoadedWeights) {
     EXPECT_EQ(run["time"]["train_s_reason"], "no step was taken (--epochs=0)");
     EXPECT_GT(run["time"]["evaluate_s"], 0);
   }
-  for (const char* format : {"csv", "prometheus", "markdown"})
+  for (const char* format : {"csv", "github-benchmark", "markdown"})
     EXPECT_EQ(program.run({"show", "report.json", std::string("--format=") + format}).exit_code, 0);
   EXPECT_EQ(program.run({"html", "report.json"}).exit_code, 0);
   const auto traced = program.run(small_run("ddp", {"--epochs=0", "--trace=t.json", "--force"}));

@@ -116,7 +116,8 @@ TEST_F(Show, CondensesRepetitionsUnlessAskedForAll) {
   EXPECT_EQ(nlohmann::json::parse(out({"--format=json"})).size(), 1u);
   EXPECT_EQ(nlohmann::json::parse(out({"--format=json", "--repetitions=all"})).size(), 7u);
   expect_refusal({"--repetitions=al"}, "Did you mean 'all'?");
-  expect_refusal({"--repetitions=all", "--format=prometheus"}, "--repetitions does not apply");
+  expect_refusal({"--repetitions=all", "--format=github-benchmark"},
+                 "--repetitions does not apply");
 }
 
 TEST_F(Show, RefusesForCollectivesWhatIsOfRuns) {
@@ -145,7 +146,7 @@ TEST_F(Show, RefusesUnknownNamesWithTheNearest) {
   expect_refusal({"--strategy=pss"}, "Did you mean 'ps'?");
   expect_refusal({"--column=step"}, "Did you mean '--columns'?");
   expect_refusal({"--columns=step,step"}, "named twice");
-  expect_refusal({"--columns=step", "--format=prometheus"}, "--columns does not apply");
+  expect_refusal({"--columns=step", "--format=github-benchmark"}, "--columns does not apply");
   expect_refusal({"--format="}, "show: --format needs a value: --format=table");
   expect_refusal({"--sort=-"}, "show: --sort: expected one of");
 }
@@ -180,8 +181,8 @@ TEST_F(Show, WritesAFileAndNeverOverOne) {
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_THAT(again.err, HasSubstr("out.json exists already"));
   EXPECT_EQ(program.read("out.json"), before);
-  EXPECT_EQ(show({"--format=prometheus", "--output=out.json", "--force"}).exit_code, 0);
-  EXPECT_THAT(program.read("out.json"), StartsWith("# HELP ddpbench_"));
+  EXPECT_EQ(show({"--format=github-benchmark", "--output=out.json", "--force"}).exit_code, 0);
+  EXPECT_THAT(program.read("out.json"), StartsWith("["));
   EXPECT_EQ(show({"-o", "nowhere/out.json"}).exit_code, 2);
   EXPECT_EQ(show({"--output="}).exit_code, 2);
   expect_refusal({"-o", "./a.json", "--force"}, "that is one of the reports to read");
