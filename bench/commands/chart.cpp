@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -26,48 +25,9 @@ namespace ddpbench::bench {
 namespace {
 
 namespace pictures = report::pictures;
-using report::ChartKind;
 
 constexpr int kUsualWidth = 80;                     // where stdout is no terminal
 constexpr int kLeastSide = 200, kMostSide = 10000;  // pixels
-
-struct ChartDrawing {
-  std::string empty_reason;  // why there is nothing to draw; then `picture` may not be called
-  std::function<pictures::Picture(const pictures::Medium&)> picture;  // with all of its words
-};
-
-template <typename Data>
-ChartDrawing drawing(const Data& chart,
-                     pictures::Picture (*picture)(const Data&, const pictures::Medium&)) {
-  return {chart.empty_reason,
-          [=](const pictures::Medium& medium) { return picture(chart, medium); }};
-}
-
-// `axis`: of kind accuracy.
-ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& reports,
-                        report::CourseAxis axis) {
-  switch (kind) {
-    case ChartKind::scaling:
-      return drawing(report::scaling_chart(reports), pictures::scaling_picture);
-    case ChartKind::breakdown:
-      return drawing(report::breakdown_chart(reports), pictures::stacked_picture);
-    case ChartKind::memory:
-      return drawing(report::memory_chart(reports), pictures::stacked_picture);
-    case ChartKind::steps:
-      return drawing(report::steps_chart(reports), pictures::steps_picture);
-    case ChartKind::buckets:
-      return drawing(report::buckets_chart(reports), pictures::buckets_picture);
-    case ChartKind::accuracy:
-      return drawing(report::accuracy_chart(reports, axis), pictures::accuracy_picture);
-    case ChartKind::busy:
-      return drawing(report::busy_chart(reports), pictures::stacked_picture);
-    case ChartKind::staleness:
-      return drawing(report::staleness_chart(reports), pictures::stacked_picture);
-    case ChartKind::bandwidth:
-      break;
-  }
-  return drawing(report::bandwidth_chart(reports), pictures::bandwidth_picture);
-}
 
 // Reads "880x400" as pixels. Throws ConfigError.
 pictures::PictureSize picture_size(const std::string& text) {
@@ -80,9 +40,14 @@ pictures::PictureSize picture_size(const std::string& text) {
                   text, kLeastSide, kMostSide));
 }
 
+// The kind of this name.
+const pictures::PictureKind& kind_of(std::string_view name) {
+  return *std::ranges::find(pictures::picture_kinds(), name, &pictures::PictureKind::name);
+}
+
 std::vector<std::string> kind_words() {
   std::vector<std::string> words;
-  for (const ChartKind kind : report::kChartKinds) words.emplace_back(to_string(kind));
+  for (const pictures::PictureKind& kind : pictures::picture_kinds()) words.emplace_back(kind.name);
   return words;
 }
 
@@ -102,27 +67,16 @@ std::string format_of(const std::string& path) {
       "chart: -o {}: the name must end in .svg, .png or .pdf, which says what to draw", path));
 }
 
-// Whether the terminal shows more than ASCII, by the usual variables in their usual order.
-bool is_utf8_locale() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    const std::string word = in_small_letters(value);
-    return word.find("utf-8") != std::string::npos || word.find("utf8") != std::string::npos;
-  }
-  return false;
-}
-
 // The chart's kind where none is asked for: that of what the reports hold.
-ChartKind usual_kind(std::span<const report::ReportFile> files) {
+std::string usual_kind(std::span<const report::ReportFile> files) {
   const auto holds_runs = [](const auto& file) { return file.report.collectives.empty(); };
-  return std::ranges::any_of(files, holds_runs) ? ChartKind::scaling : ChartKind::bandwidth;
+  return std::ranges::any_of(files, holds_runs) ? "scaling" : "bandwidth";
 }
 
-void check_contents(ChartKind kind, std::span<const report::ReportFile> files) {
+void check_contents(const std::string& kind, std::span<const report::ReportFile> files) {
   for (const report::ReportFile& file : files) {
     const bool of_collectives = !file.report.collectives.empty();
-    if (of_collectives == (kind == ChartKind::bandwidth)) continue;
+    if (of_collectives == (kind == "bandwidth")) continue;
     throw ConfigError(
         fmt::format("chart: {} holds {}collectives (ddpbench comm), which --kind=bandwidth draws, "
                     "and nothing else does",
@@ -169,36 +123,33 @@ class Chart final : public Subcommand {
   int run() override {
     check_picture();
     std::vector<report::ReportFile> files = read_files(paths_);
-    const ChartKind kind = kind_ ? *report::chart_kind(*kind_) : usual_kind(files);
+    const std::string kind = kind_.value_or(usual_kind(files));
     check_contents(kind, files);
-    if (axis_ && kind != ChartKind::accuracy) {
-      throw ConfigError(
-          fmt::format("chart: --axis is of --kind=accuracy, not of {}", to_string(kind)));
+    if (axis_ && kind != "accuracy") {
+      throw ConfigError(fmt::format("chart: --axis is of --kind=accuracy, not of {}", kind));
     }
     choose(kind, files);
     const std::vector<report::Report> reports = reports_of(std::move(files));
     const auto axis = axis_ == "steps"     ? report::CourseAxis::steps
                       : axis_ == "samples" ? report::CourseAxis::samples
                                            : report::CourseAxis::seconds;
-    const ChartDrawing drawing = draw_chart(kind, reports, axis);
+    const pictures::Drawing drawing = kind_of(kind).draw(reports, axis);
     if (!drawing.empty_reason.empty()) {
       std::string text =
-          fmt::format("chart: nothing to draw of kind {} in {}: {}\n{}", to_string(kind),
+          fmt::format("chart: nothing to draw of kind {} in {}: {}\n{}", kind,
                       fmt::join(paths_, ", "), drawing.empty_reason, interruptions(reports, 0));
       text.pop_back();
       throw ConfigError(text);
     }
     const int width = terminal_width();
     const std::string interrupted = interruptions(reports, width);
-    if (output_.path.empty() && kind != ChartKind::scaling) {
-      throw ConfigError(
-          fmt::format("chart: --kind={} is drawn in a file: -o FILE.svg", to_string(kind)));
+    if (output_.path.empty() && kind != "scaling") {
+      throw ConfigError(fmt::format("chart: --kind={} is drawn in a file: -o FILE.svg", kind));
     }
     if (output_.path.empty()) {
-      report::ScalingChart chart = scaling_chart(reports, report::ChartRoom::terminal);
+      report::ScalingChart chart = scaling_chart(reports);
       change_words(chart.caption);
-      say("{}{}", draw_text(chart, {width > 0 ? width : kUsualWidth, is_utf8_locale()}),
-          interrupted);
+      say("{}{}", draw_text(chart, width > 0 ? width : kUsualWidth), interrupted);
       return 0;
     }
     const std::string format = format_of(output_.path), svg = svg_of(drawing);
@@ -234,11 +185,11 @@ class Chart final : public Subcommand {
     output_.check("chart", paths_);
   }
 
-  void choose(ChartKind kind, std::vector<report::ReportFile>& files) const {
-    const bool bandwidth = kind == ChartKind::bandwidth;
+  void choose(const std::string& kind, std::vector<report::ReportFile>& files) const {
+    const bool bandwidth = kind == "bandwidth";
     if (bandwidth ? filter_.is_given() : collectives_.is_given()) {
       throw ConfigError(fmt::format(
-          "chart: --kind={} takes {}, which choose {}", to_string(kind),
+          "chart: --kind={} takes {}, which choose {}", kind,
           bandwidth ? "--op and --ranks" : "--strategy, --gpus, --batch-size, --status and --where",
           bandwidth ? "collectives" : "runs"));
     }
@@ -256,7 +207,7 @@ class Chart final : public Subcommand {
     caption.notes.clear();
   }
 
-  std::string svg_of(const ChartDrawing& drawing) const {
+  std::string svg_of(const pictures::Drawing& drawing) const {
     const auto make = [&](const pictures::Medium& medium) {
       pictures::Picture picture = drawing.picture(medium);
       change_words(picture.caption);
@@ -267,7 +218,7 @@ class Chart final : public Subcommand {
   }
 
   // What --no-notes leaves out of a picture, for the terminal.
-  std::string left_out(const ChartDrawing& drawing, int width) const {
+  std::string left_out(const pictures::Drawing& drawing, int width) const {
     if (!no_notes_) return "";
     const report::ChartCaption caption = drawing.picture(pictures::Medium::file).caption;
     const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;

@@ -16,7 +16,6 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostLines = 24;  // that a legend can name
 // Colours of lines in the order of their appearance; grey, which is `single` elsewhere, comes last.
 constexpr std::size_t kColours[] = {2, 1, 3, 4, 5, 6, 7, 0};
 
@@ -120,18 +119,6 @@ void add_points(const std::vector<DrawnRow>& rows, const LineNames& names, Bandw
   }
 }
 
-void limit_lines(BandwidthChart& chart) {
-  if (chart.series.size() <= kMostLines) return;
-  std::vector<std::string> dropped;
-  for (std::size_t i = kMostLines; i < chart.series.size(); ++i) {
-    dropped.push_back(chart.series[i].name);
-  }
-  chart.caption.notes.push_back(no_room_note(dropped, chart.series.size()));
-  chart.series.resize(kMostLines);
-  std::erase_if(chart.points,
-                [](const BandwidthPoint& point) { return point.series >= kMostLines; });
-}
-
 void note_bounds(const std::vector<DrawnRow>& rows, BandwidthChart& chart) {
   const bool any = std::ranges::any_of(
       chart.points, [](const BandwidthPoint& point) { return point.bound_gb_per_s.has_value(); });
@@ -155,7 +142,7 @@ void note_points(BandwidthChart& chart) {
   chart.caption.notes.push_back("of the median time of the slowest rank; " +
                                 repetitions_note(counts));
   if (std::ranges::any_of(chart.points, &BandwidthPoint::oversubscribed)) {
-    chart.caption.notes.emplace_back("*: oversubscribed, ranks share cores or GPUs");
+    chart.caption.notes.emplace_back("* or hollow: oversubscribed, ranks share cores or GPUs");
   }
 }
 
@@ -174,6 +161,8 @@ ChartCaption bandwidth_caption(const std::vector<DrawnRow>& rows, const LineName
 
 BandwidthChart bandwidth_chart(std::span<const Report> reports) {
   BandwidthChart chart;
+  chart.id = "bandwidth";
+  chart.heading = "Bus bandwidth";
   LeftOut left_out;
   std::vector<DrawnRow> rows;
   for (const Report& report : reports) {
@@ -199,7 +188,6 @@ BandwidthChart bandwidth_chart(std::span<const Report> reports) {
   note_interrupted(reports, chart.caption);
   note_points(chart);
   note_bounds(rows, chart);
-  limit_lines(chart);
   if (!left_out.empty()) chart.caption.notes.push_back(left_out.note());
   return chart;
 }

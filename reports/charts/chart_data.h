@@ -11,40 +11,17 @@
 // Text in these structures comes from report files and is not escaped for anything.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "reports/data/report.h"
 
 namespace ddpbench::report {
-
-enum class ChartKind : std::uint8_t {
-  scaling,
-  breakdown,
-  memory,
-  steps,
-  buckets,
-  accuracy,
-  busy,
-  bandwidth,
-  staleness
-};
-inline constexpr std::array kChartKinds = {
-    ChartKind::scaling, ChartKind::breakdown, ChartKind::memory,
-    ChartKind::steps,   ChartKind::buckets,   ChartKind::accuracy,
-    ChartKind::busy,    ChartKind::bandwidth, ChartKind::staleness};
-std::string_view to_string(ChartKind kind);
-std::optional<ChartKind> chart_kind(std::string_view word);
-
-// Where the scaling is drawn. A picture has room for so many lines, and a note names what does not
-// fit; a terminal scrolls, so it shows all. The other kinds are pictures alone.
-enum class ChartRoom : std::uint8_t { picture, terminal };
 
 // The words around a picture.
 struct ChartCaption {
@@ -80,10 +57,15 @@ struct ChartGroup {
   bool oversubscribed = false;  // of any repetition
 };
 
-// What every kind of chart has. With nothing to draw, `empty_reason` says why and the rest is
-// empty.
-struct Chart {
+// What a chart and its picture have in common.
+struct ChartHead {
+  std::string id, heading;  // "memory", "Memory of a device"
   ChartCaption caption;
+};
+
+// What every kind of chart has. With nothing to draw, `empty_reason` says why and the rest, but for
+// id and heading, is empty.
+struct Chart : ChartHead {
   std::vector<ChartSeries> series;
   std::string empty_reason;
 };
@@ -104,15 +86,12 @@ struct ScalingChart : Chart {
   };
   std::vector<Ideal> ideals;
 };
-ScalingChart scaling_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
+ScalingChart scaling_chart(std::span<const Report> reports);
 
-struct TextOptions {
-  int width = 80;       // the most columns; less than 40 counts as 40
-  bool unicode = true;  // block characters; false: ASCII
-};
-// The chart drawn with characters, for a terminal or a log. Each point has a line with its numbers,
-// so that no colour is needed. Ends with a newline. REQUIRES: chart.empty_reason is empty.
-std::string draw_text(const ScalingChart& chart, const TextOptions& options);
+// The chart drawn with characters, for a terminal or a log of at most `width` columns; less than 40
+// counts as 40. Each point has a line with its numbers, so that no colour is needed. Ends with a
+// newline. REQUIRES: chart.empty_reason is empty.
+std::string draw_text(const ScalingChart& chart, int width);
 
 // ---- breakdown, memory and busy: stacked bars ----
 
@@ -122,10 +101,12 @@ struct StackedBar : ChartGroup {
   // The measured whole: the median step, or the peak of the sum. It may differ from the sum of the
   // parts: medians do not add up, and categories peak at different moments.
   double whole = 0;
+  double sum() const { return std::accumulate(parts.begin(), parts.end(), 0.0); }
 };
 struct StackedChart : Chart {
-  ChartKind kind = ChartKind::breakdown;
-  std::string heading, description;
+  enum class Measure : std::uint8_t { time, memory, share };  // of the unit that a picture has
+  Measure measure = Measure::time;
+  std::string description;
   std::vector<std::string> parts;  // names, from the beginning of the bar
   // Colour and pattern of each part, 0 to 7. A name has the same style in all charts of a kind.
   std::vector<std::size_t> part_styles;
@@ -168,7 +149,7 @@ struct StepsChart : Chart {
   double shown_s = 0;
 };
 inline constexpr std::size_t kStepBins = 240;  // the most bins of a group; fewer in many groups
-StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins = kStepBins);
+StepsChart steps_chart(std::span<const Report> reports);
 
 // ---- buckets ----
 

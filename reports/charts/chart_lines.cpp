@@ -52,12 +52,6 @@ ScalingPoint point_of(const RunGroup& group, const std::string& doubt) {
   return point;
 }
 
-void limit_series(ChartRuns& runs) {
-  const auto beyond = std::ranges::find_if(
-      runs.groups, [](const RunGroup& group) { return group.series >= kMostSeries; });
-  limit_groups(runs, static_cast<std::size_t>(beyond - runs.groups.begin()));
-}
-
 void add_ideals(const ChartRuns& runs, const Doubts& doubts, ScalingChart& chart) {
   for (const ScalingPoint& point : chart.points) {
     const RunGroup& group = runs.groups[static_cast<std::size_t>(&point - chart.points.data())];
@@ -237,10 +231,9 @@ void note_points(AccuracyChart& chart) {
 
 }  // namespace
 
-ScalingChart scaling_chart(std::span<const Report> reports, ChartRoom room) {
-  ChartRuns runs = chart_runs(reports, "Scaling", unfit_scaling);
-  if (room == ChartRoom::picture) limit_series(runs);
-  return chart_of<ScalingChart>(runs, [&](ScalingChart& chart) {
+ScalingChart scaling_chart(std::span<const Report> reports) {
+  const ChartRuns runs = chart_runs(reports, "Scaling", unfit_scaling, kAnyGroups);
+  return chart_of<ScalingChart>("scaling", "Scaling", runs, [&](ScalingChart& chart) {
     const CondensedRows condensed(runs.drawn);
     std::vector<RunRow> settings = condensed.rows();
     mark_doubts(settings);
@@ -258,9 +251,8 @@ ScalingChart scaling_chart(std::span<const Report> reports, ChartRoom room) {
 }
 
 AccuracyChart accuracy_chart(std::span<const Report> reports, CourseAxis axis) {
-  ChartRuns runs = chart_runs(reports, "Accuracy", unfit_accuracy);
-  limit_groups(runs, kMostSeries);
-  return chart_of<AccuracyChart>(runs, [&](AccuracyChart& chart) {
+  const ChartRuns runs = chart_runs(reports, "Accuracy", unfit_accuracy);
+  return chart_of<AccuracyChart>("accuracy", "Accuracy", runs, [&](AccuracyChart& chart) {
     chart.axis = axis;
     chart.of_miou = std::ranges::all_of(runs.groups, tells_miou);
     chart.series.clear();

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <map>
@@ -21,8 +20,6 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kNamedReasons = 12;  // that a note names; of further ones it names the runs
-constexpr std::size_t kNamedRuns = 40;     // that a note names of each reason
 constexpr std::size_t kFirstFreeStyle = 4;
 
 constexpr std::size_t kNamedMachines = 3;
@@ -122,7 +119,7 @@ void group_runs(std::vector<Named> runs, ChartRuns& chart) {
   }
 }
 
-// "ddp on 4 (x3), dp on 2 and 5 more".
+// "ddp on 4 (x3), dp on 2".
 std::string places_text(const std::vector<std::string>& places) {
   std::vector<std::string> words;
   std::set<std::string> told;
@@ -131,10 +128,19 @@ std::string places_text(const std::vector<std::string>& places) {
     const auto count = std::ranges::count(places, name);
     words.push_back(count > 1 ? fmt::format("{} (x{})", name, count) : name);
   }
-  const std::size_t named = std::min(words.size(), kNamedRuns);
-  std::string text = fmt::format("{}", fmt::join(std::span(words).first(named), ", "));
-  if (words.size() > named) text += fmt::format(" and {} more", words.size() - named);
-  return text;
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+void limit_groups(ChartRuns& runs, std::size_t most) {
+  const std::size_t all = runs.groups.size();
+  if (all <= most) return;
+  std::vector<std::string> dropped;
+  for (std::size_t i = most; i < all; ++i) dropped.push_back(runs.groups[i].name);
+  runs.no_room =
+      fmt::format("no room for {} of {} in a picture: {}; the options that choose runs make room",
+                  dropped.size(), all, places_text(dropped));
+  runs.groups.resize(most);
+  runs.series.resize(runs.groups.back().series + 1);
 }
 
 ChartCaption caption_of(std::span<const RunRow> runs, const std::string& what) {
@@ -146,19 +152,6 @@ ChartCaption caption_of(std::span<const RunRow> runs, const std::string& what) {
 }
 
 }  // namespace
-
-std::string_view to_string(ChartKind kind) {
-  constexpr std::array<std::string_view, kChartKinds.size()> kWords = {
-      "scaling",  "breakdown", "memory",    "steps",    "buckets",
-      "accuracy", "busy",      "bandwidth", "staleness"};
-  return kWords.at(static_cast<std::size_t>(kind));
-}
-
-std::optional<ChartKind> chart_kind(std::string_view word) {
-  const auto* const found =
-      std::ranges::find(kChartKinds, word, [](ChartKind kind) { return to_string(kind); });
-  return found == kChartKinds.end() ? std::nullopt : std::optional(*found);
-}
 
 void note_interrupted(std::span<const Report> reports, ChartCaption& caption) {
   const auto count = std::ranges::count(reports, Status::interrupted, &Report::status);
@@ -175,22 +168,13 @@ void LeftOut::add(const std::string& name, const std::string& reason) {
 
 std::string LeftOut::note() const {
   std::vector<std::string> parts;
-  std::vector<std::string> others;
-  for (const Reason& reason : reasons_) {
-    if (parts.size() < kNamedReasons) {
-      parts.push_back(fmt::format("{} ({})", places_text(reason.places), reason.words));
-    } else {
-      others.insert(others.end(), reason.places.begin(), reason.places.end());
-    }
-  }
-  if (!others.empty()) {
-    parts.push_back(fmt::format("{} ({} further reasons)", places_text(others),
-                                reasons_.size() - kNamedReasons));
-  }
+  for (const Reason& reason : reasons_)
+    parts.push_back(fmt::format("{} ({})", places_text(reason.places), reason.words));
   return fmt::format("left out: {}", fmt::join(parts, "; "));
 }
 
-ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, Unfit unfit) {
+ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, Unfit unfit,
+                     std::size_t most) {
   ChartRuns result;
   std::vector<RunRow> drawn;
   for (const Report& report : reports) {
@@ -217,6 +201,7 @@ ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, U
   std::vector<Named> named;
   for (std::size_t i = 0; i < drawn.size(); ++i) named.push_back({drawn[i], names[i]});
   group_runs(std::move(named), result);
+  limit_groups(result, most);
   result.drawn = std::move(drawn);
   return result;
 }
@@ -225,27 +210,12 @@ void add_last_notes(const ChartRuns& runs, ChartCaption& caption) {
   std::vector<std::string>& notes = caption.notes;
   if (std::ranges::any_of(runs.groups, &RunGroup::oversubscribed)) {
     notes.emplace_back(
-        "*: oversubscribed, more compute threads than cores: says nothing about scaling");
+        "* or hollow: oversubscribed, more compute threads than cores: says nothing about scaling");
   }
   if (std::ranges::any_of(runs.series, &ChartSeries::predicted))
     notes.emplace_back("dashed, far apart: predicted, not measured (ddpbench predict)");
-  notes.insert(notes.end(), runs.no_room.begin(), runs.no_room.end());
+  if (!runs.no_room.empty()) notes.push_back(runs.no_room);
   if (!runs.left_out.empty()) notes.push_back(runs.left_out.note());
-}
-
-std::string no_room_note(const std::vector<std::string>& dropped, std::size_t all) {
-  return fmt::format(
-      "no room for {} of {} in a picture: {}; the options that choose runs make room",
-      dropped.size(), all, places_text(dropped));
-}
-
-void limit_groups(ChartRuns& runs, std::size_t most) {
-  if (runs.groups.size() <= most) return;
-  std::vector<std::string> dropped;
-  for (std::size_t i = most; i < runs.groups.size(); ++i) dropped.push_back(runs.groups[i].name);
-  runs.no_room.push_back(no_room_note(dropped, runs.groups.size()));
-  runs.groups.resize(most);
-  runs.series.resize(runs.groups.back().series + 1);
 }
 
 std::string repetitions_note(const std::vector<int>& counts) {

@@ -57,30 +57,31 @@ struct ChartRuns {
   std::vector<RunGroup> groups;  // by series, then devices
   std::vector<RunRow> drawn;     // the runs of all groups
   LeftOut left_out;
-  ChartCaption caption;              // without the notes on runs that are left out
-  std::vector<std::string> no_room;  // notes on groups that are not shown
+  ChartCaption caption;  // without the notes on runs that are left out
+  std::string no_room;   // the note on groups beyond `most`; empty: there are none
   std::string empty_reason;
 };
 
-inline constexpr std::size_t kMostSeries = 48;  // lines that a legend can name
+// For how many runs a picture has room. Lines of the scaling lie upon each other.
+inline constexpr std::size_t kMostGroups = 60, kAnyGroups = ~std::size_t{0};
 
 // Why a chart cannot use `run`, which ended well; empty when it can.
 using Unfit = std::string (*)(const Run& run);
 
-// Groups the runs of all reports that ended well and for which `unfit` gives no reason. `what`: the
-// beginning of the title, "Scaling".
-ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, Unfit unfit);
-
-// Keeps the first `most` groups; the others get a note that names them.
-void limit_groups(ChartRuns& runs, std::size_t most);
+// The first `most` groups of the runs of all reports that ended well and for which `unfit` gives no
+// reason. `what`: the beginning of the title, "Scaling".
+ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, Unfit unfit,
+                     std::size_t most = kMostGroups);
 
 // Adds the notes that every kind has: oversubscribed runs, and what is not shown.
 void add_last_notes(const ChartRuns& runs, ChartCaption& caption);
 
 // The chart of runs that `fill` draws; with nothing to draw it has the reason alone.
 template <typename Data, typename Fill>
-Data chart_of(const ChartRuns& runs, Fill fill) {
+Data chart_of(const char* id, const char* heading, const ChartRuns& runs, Fill fill) {
   Data chart;
+  chart.id = id;
+  chart.heading = heading;
   chart.caption = runs.caption;
   chart.series = runs.series;
   chart.empty_reason = runs.empty_reason;
@@ -89,9 +90,6 @@ Data chart_of(const ChartRuns& runs, Fill fill) {
   add_last_notes(runs, chart.caption);
   return chart;
 }
-
-// "no room for 2 of 50 in a picture: ddp on 4, dp on 2; ...": how many of `all`, and which.
-std::string no_room_note(const std::vector<std::string>& dropped, std::size_t all);
 
 // Appends the note that a report was interrupted, where one was.
 void note_interrupted(std::span<const Report> reports, ChartCaption& caption);

@@ -9,7 +9,6 @@
 #include <array>
 #include <bit>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -22,7 +21,6 @@ namespace {
 
 // ---- breakdown ----
 
-constexpr std::size_t kMostBreakdownBars = 120;
 constexpr double kVisibleExcess = 0.02;  // share of the step above which a note says so
 
 struct Part {
@@ -55,12 +53,8 @@ double time_of(const std::map<std::string, Figure>& phases, const char* key) {
   return key == nullptr ? 0 : phase(phases, key).value_or(0);
 }
 
-double sum_of(const StackedBar& bar) {
-  return std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
-}
-
 // Adds "other": what is left of the whole.
-void close_bar(StackedBar& bar) { bar.parts.push_back(std::max(0.0, bar.whole - sum_of(bar))); }
+void close_bar(StackedBar& bar) { bar.parts.push_back(std::max(0.0, bar.whole - bar.sum())); }
 
 std::string unfit_breakdown(const Run& run) {
   if (!run.step.time_s) return "no step was timed";
@@ -115,7 +109,7 @@ StackedBar bar_of(const RunGroup& group) {
 void note_excess(StackedChart& chart) {
   double most = 0;
   for (const StackedBar& bar : chart.bars) {
-    if (bar.whole > 0) most = std::max(most, sum_of(bar) / bar.whole - 1);
+    if (bar.whole > 0) most = std::max(most, bar.sum() / bar.whole - 1);
   }
   std::string note =
       "parts are medians of the slowest rank and do not add up exactly to the median step";
@@ -126,7 +120,6 @@ void note_excess(StackedChart& chart) {
 
 // ---- memory ----
 
-constexpr std::size_t kMostMemoryBars = 60;
 // In the order of a bar. Other categories that a report names follow, sorted by name.
 constexpr std::string_view kKnown[] = {"weights",     "gradients", "optimizer",     "state",
                                        "activations", "workspace", "communication", "input"};
@@ -194,9 +187,7 @@ std::vector<std::string> categories(const ChartRuns& runs) {
     }
   }
   std::vector<std::string> used(found.begin(), found.end());
-  std::ranges::sort(used, {}, [](const std::string& name) {
-    return std::pair(rank_of(name), rank_of(name) < std::size(kKnown) ? std::string() : name);
-  });
+  std::ranges::stable_sort(used, {}, rank_of);
   return used;
 }
 
@@ -214,8 +205,6 @@ StackedBar bar_of(const RunGroup& group, const StackedChart& chart, const Device
 }
 
 // ---- busy ----
-
-constexpr std::size_t kMostBusyBars = 120;
 
 // What a busy device does, as busy_share() counts it: forward, backward, update.
 constexpr std::array<Part, 3> kWork = {kParts[1], kParts[2], kParts[4]};
@@ -275,26 +264,13 @@ std::optional<StackedBar> bar_of(const RunGroup& group, const GpuBar& gpu) {
   return bar;
 }
 
-// How many groups have room together.
-std::size_t groups_with_room(const std::vector<RunGroup>& groups) {
-  std::size_t bars = 0, count = 0;
-  for (const RunGroup& group : groups) {
-    bars += static_cast<std::size_t>(group.devices);
-    if (bars > kMostBusyBars) break;
-    ++count;
-  }
-  return std::max<std::size_t>(count, 1);
-}
-
 }  // namespace
 
 StackedChart breakdown_chart(std::span<const Report> reports) {
-  ChartRuns runs = chart_runs(reports, "Step time", unfit_breakdown);
-  limit_groups(runs, kMostBreakdownBars);
-  return chart_of<StackedChart>(runs, [&](StackedChart& chart) {
+  const ChartRuns runs = chart_runs(reports, "Step time", unfit_breakdown);
+  return chart_of<StackedChart>("breakdown", "Where a step goes", runs, [&](StackedChart& chart) {
     for (const Part& part : kParts) add_part(part.name, part.style, chart);
     add_part("other", kOtherStyle, chart);
-    chart.heading = "Where a step goes";
     chart.description = "A bar for each run, made of the phases of a training step.";
     chart.whole = "median step";
     for (const RunGroup& group : runs.groups) {
@@ -313,15 +289,13 @@ StackedChart breakdown_chart(std::span<const Report> reports) {
 }
 
 StackedChart memory_chart(std::span<const Report> reports) {
-  ChartRuns runs = chart_runs(reports, "Device memory", unfit_memory);
-  limit_groups(runs, kMostMemoryBars);
-  return chart_of<StackedChart>(runs, [&](StackedChart& chart) {
-    chart.kind = ChartKind::memory;
+  const ChartRuns runs = chart_runs(reports, "Device memory", unfit_memory);
+  return chart_of<StackedChart>("memory", "Memory of a device", runs, [&](StackedChart& chart) {
+    chart.measure = StackedChart::Measure::memory;
     for (const std::string& name : categories(runs)) {
       const std::size_t rank = rank_of(name);
       add_part(name, rank < std::size(kKnown) ? kStyles[rank] : kOtherStyle, chart);
     }
-    chart.heading = "Memory of a device";
     chart.description = "Bars for the primary device and others, made of memory categories.";
     chart.whole = "peak of the sum";
     for (const RunGroup& group : runs.groups) {
@@ -341,43 +315,41 @@ StackedChart memory_chart(std::span<const Report> reports) {
 
 StackedChart staleness_chart(std::span<const Report> reports) {
   constexpr std::array<const char*, 5> kBins = {"none", "1", "2 to 3", "4 to 7", "8 or more"};
-  ChartRuns runs = chart_runs(reports, "Staleness", [](const Run& run) -> std::string {
+  const ChartRuns runs = chart_runs(reports, "Staleness", [](const Run& run) -> std::string {
     const bool known = run.pushes && !run.pushes->pushes_by_staleness.empty();
     return known ? "" : "its servers do not apply pushes one by one";
   });
-  limit_groups(runs, groups_with_room(runs.groups));
-  return chart_of<StackedChart>(runs, [&](StackedChart& chart) {
-    chart.kind = ChartKind::staleness;
-    for (std::size_t i = 0; i < kBins.size(); ++i) add_part(kBins[i], i, chart);
-    chart.heading = "How stale gradients are";
-    chart.description = "A bar for each run, made of the pushes by their staleness.";
-    chart.whole = "all pushes";
-    chart.end = 1;
-    for (const RunGroup& group : runs.groups) {
-      std::array<double, kBins.size()> pushes = {};
-      double all = 0;
-      for (const Run* run : group.runs) {
-        for (const auto& [staleness, count] : run->pushes->pushes_by_staleness) {
-          const auto width = static_cast<std::size_t>(std::bit_width(std::stoull(staleness)));
-          pushes[std::min(width, kBins.size() - 1)] += static_cast<double>(count);
-          all += static_cast<double>(count);
+  return chart_of<StackedChart>(
+      "staleness", "How stale gradients are", runs, [&](StackedChart& chart) {
+        chart.measure = StackedChart::Measure::share;
+        for (std::size_t i = 0; i < kBins.size(); ++i) add_part(kBins[i], i, chart);
+        chart.description = "A bar for each run, made of the pushes by their staleness.";
+        chart.whole = "all pushes";
+        chart.end = 1;
+        for (const RunGroup& group : runs.groups) {
+          std::array<double, kBins.size()> pushes = {};
+          double all = 0;
+          for (const Run* run : group.runs) {
+            for (const auto& [staleness, count] : run->pushes->pushes_by_staleness) {
+              const auto width = static_cast<std::size_t>(std::bit_width(std::stoull(staleness)));
+              pushes[std::min(width, kBins.size() - 1)] += static_cast<double>(count);
+              all += static_cast<double>(count);
+            }
+          }
+          StackedBar& bar = chart.bars.emplace_back(StackedBar{group});
+          bar.whole = 1;
+          for (const double part : pushes) bar.parts.push_back(part / all);
         }
-      }
-      StackedBar& bar = chart.bars.emplace_back(StackedBar{group});
-      bar.whole = 1;
-      for (const double part : pushes) bar.parts.push_back(part / all);
-    }
-    chart.caption.notes.emplace_back("the updates by other workers that a gradient's weights lack");
-  });
+        chart.caption.notes.emplace_back(
+            "the updates by other workers that a gradient's weights lack");
+      });
 }
 
 StackedChart busy_chart(std::span<const Report> reports) {
-  ChartRuns runs = chart_runs(reports, "Busy share", unfit_busy);
-  limit_groups(runs, groups_with_room(runs.groups));
-  return chart_of<StackedChart>(runs, [&](StackedChart& chart) {
-    chart.kind = ChartKind::busy;
+  const ChartRuns runs = chart_runs(reports, "Busy share", unfit_busy);
+  return chart_of<StackedChart>("busy", "How busy the devices are", runs, [&](StackedChart& chart) {
+    chart.measure = StackedChart::Measure::share;
     for (const Part& work : kWork) add_part(work.name, work.style, chart);
-    chart.heading = "How busy the devices are";
     chart.description = "A bar for each device, made of the work of a training step.";
     chart.whole = "busy share";
     chart.end = 1;

@@ -16,10 +16,8 @@ namespace {
 
 // ---- steps ----
 
-constexpr std::size_t kMostStepGroups = 60;        // for which a picture has room
 constexpr std::size_t kMostBins = 12 * kStepBins;  // of all groups: each is a shape
 constexpr double kMostOverMedian = 3;              // see StepsChart::shown_s
-constexpr std::size_t kNamedOutliers = 4;          // that the note names
 
 std::string unfit_steps(const Run& run) {
   if (run.step.samples_s.empty()) return "no step was timed";
@@ -49,7 +47,7 @@ StepBin bin_of(const RunGroup& group, std::size_t first, std::size_t last) {
 
 std::vector<StepBin> bins_of(const RunGroup& group, std::size_t max_bins) {
   const std::size_t steps = longest(group);
-  const std::size_t count = std::min(steps, std::max<std::size_t>(max_bins, 1));
+  const std::size_t count = std::min(steps, max_bins);
   std::vector<StepBin> bins;
   for (std::size_t i = 0; i < count; ++i) {
     // The bins' numbers of steps differ by one at most.
@@ -89,10 +87,6 @@ StepGroup step_group(const RunGroup& group, std::size_t max_bins) {
   return result;
 }
 
-std::string seconds_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.4g} ms", 1e3 * seconds) : fmt::format("{:.4g} s", seconds);
-}
-
 double end_of_scale(const std::vector<StepGroup>& groups) {
   double median_s = 0, most_s = 0;
   for (const StepGroup& group : groups) {
@@ -102,24 +96,8 @@ double end_of_scale(const std::vector<StepGroup>& groups) {
   return median_s > 0 ? std::min(most_s, kMostOverMedian * median_s) : most_s;
 }
 
-void note_outliers(StepsChart& chart) {
-  std::vector<std::string> named;
-  std::size_t count = 0;
-  for (const StepGroup& group : chart.groups) {
-    if (group.time_s.max <= chart.shown_s || ++count > kNamedOutliers) continue;
-    named.push_back(fmt::format("{} up to {}", group.name, seconds_text(group.time_s.max)));
-  }
-  if (count == 0) return;
-  if (count > named.size()) named.push_back(fmt::format("{} more runs", count - named.size()));
-  chart.caption.notes.push_back(
-      fmt::format("the scale ends at {}, {} times the largest median; an arrow at its end stands "
-                  "for slower steps: {}",
-                  seconds_text(chart.shown_s), kMostOverMedian, fmt::join(named, ", ")));
-}
-
 // ---- buckets ----
 
-constexpr std::size_t kMostTimelines = 24;
 constexpr std::size_t kMostTimelineBars = 96;  // of one group
 
 bool sane(const BucketRow& row) {
@@ -207,14 +185,13 @@ BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {
 
 }  // namespace
 
-StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
-  ChartRuns runs = chart_runs(reports, "Step times", unfit_steps);
-  limit_groups(runs, kMostStepGroups);
-  return chart_of<StepsChart>(runs, [&](StepsChart& chart) {
-    max_bins = std::min(max_bins, std::max<std::size_t>(kMostBins / runs.groups.size(), 12));
+StepsChart steps_chart(std::span<const Report> reports) {
+  const ChartRuns runs = chart_runs(reports, "Step times", unfit_steps);
+  return chart_of<StepsChart>("steps", "Step times", runs, [&](StepsChart& chart) {
+    const std::size_t bins = std::min(kStepBins, kMostBins / runs.groups.size());
     bool repeated = false;
     for (const RunGroup& group : runs.groups) {
-      chart.groups.push_back(step_group(group, max_bins));
+      chart.groups.push_back(step_group(group, bins));
       repeated = repeated || group.runs.size() > 1;
     }
     chart.shown_s = end_of_scale(chart.groups);
@@ -228,14 +205,21 @@ StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
     if (std::ranges::any_of(chart.groups, saved)) {
       chart.caption.notes.emplace_back("strokes below a strip: a checkpoint was saved");
     }
-    note_outliers(chart);
+    const auto beyond = [&chart](const StepGroup& group) {
+      return group.time_s.max > chart.shown_s;
+    };
+    if (std::ranges::any_of(chart.groups, beyond)) {
+      chart.caption.notes.push_back(fmt::format(
+          "the scale ends at {} times the largest median; an arrow at its end stands for slower "
+          "steps",
+          kMostOverMedian));
+    }
   });
 }
 
 BucketsChart buckets_chart(std::span<const Report> reports) {
-  ChartRuns runs = chart_runs(reports, "Gradient buckets", unfit_buckets);
-  limit_groups(runs, kMostTimelines);
-  return chart_of<BucketsChart>(runs, [&](BucketsChart& chart) {
+  const ChartRuns runs = chart_runs(reports, "Gradient buckets", unfit_buckets);
+  return chart_of<BucketsChart>("buckets", "Gradient buckets", runs, [&](BucketsChart& chart) {
     chart.caption.notes.emplace_back(
         "queueing: ready, held up by earlier buckets; waiting: for other ranks; transfer: the "
         "collective itself; medians, from the step's begin");

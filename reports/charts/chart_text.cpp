@@ -15,6 +15,7 @@ namespace ddpbench::report {
 namespace {
 
 constexpr std::size_t kLeastWidth = 40, kIndent = 2, kDevices = 3, kGap = 2;
+constexpr const char *kFull = "█", *kOversubscribed = "▒", *kIdeal = "│";
 
 std::string rate_text(const Spread& rate) {
   if (rate.count == 1) return fmt::format("{:.0f}", rate.median);
@@ -31,17 +32,9 @@ std::optional<double> ideal_of(const ScalingChart& chart, const ScalingPoint& po
   return chart.ideals.front().samples_per_s_per_device * point.devices;
 }
 
-// The marks of a bar and of what lies beside it.
-struct Marks {
-  const char *full, *oversubscribed, *ideal;
-};
-Marks marks_of(const TextOptions& options) {
-  return options.unicode ? Marks{"█", "▒", "│"} : Marks{"#", ":", "|"};
-}
-
 // The bar of a point in `cells` cells, which stand for 0 to `most` samples/s.
 std::string bar_of(const ScalingPoint& point, std::optional<double> ideal, double most,
-                   std::size_t cells, const Marks& marks) {
+                   std::size_t cells) {
   const auto cell_of = [&](double value) {
     const auto count = static_cast<double>(cells);
     const double cell = std::round(value / (most > 0 ? most : 1) * count);
@@ -49,29 +42,27 @@ std::string bar_of(const ScalingPoint& point, std::optional<double> ideal, doubl
   };
   std::vector<std::string_view> row(cells, " ");
   std::fill_n(row.begin(), cell_of(point.samples_per_s.median),
-              point.oversubscribed ? marks.oversubscribed : marks.full);
-  if (ideal) row[std::min(cell_of(*ideal), cells - 1)] = marks.ideal;
+              point.oversubscribed ? kOversubscribed : kFull);
+  if (ideal) row[std::min(cell_of(*ideal), cells - 1)] = kIdeal;
   return fmt::format("{}", fmt::join(row, ""));
 }
 
-std::string legend(const ScalingChart& chart, const Marks& marks) {
+std::string legend(const ScalingChart& chart) {
   const bool repeated = std::ranges::any_of(
       chart.points, [](const ScalingPoint& point) { return point.samples_per_s.count > 1; });
   return fmt::format("devices, samples/s{}, efficiency{}", repeated ? " (of all repetitions)" : "",
-                     chart.ideals.size() == 1 ? fmt::format("; {}: ideal", marks.ideal) : "");
+                     chart.ideals.size() == 1 ? fmt::format("; {}: ideal", kIdeal) : "");
 }
 
 }  // namespace
 
-std::string draw_text(const ScalingChart& chart, const TextOptions& options) {
-  const std::size_t width =
-      std::max(kLeastWidth, static_cast<std::size_t>(std::max(options.width, 0)));
-  const Marks marks = marks_of(options);
+std::string draw_text(const ScalingChart& chart, int columns) {
+  const std::size_t width = std::max(kLeastWidth, static_cast<std::size_t>(std::max(columns, 0)));
   std::string text;
   const auto line = [&](const std::string& words) { text += wrap(printable(words), width, 2); };
   line(chart.caption.title);
   line(chart.caption.subtitle);
-  line(legend(chart, marks));
+  line(legend(chart));
   double most = 0;
   std::size_t rate = 0;
   for (const ScalingPoint& point : chart.points) {
@@ -90,7 +81,7 @@ std::string draw_text(const ScalingChart& chart, const TextOptions& options) {
     before = &point;
     text += fmt::format("  {:2}{}  {}  {:>{}}  {:>{}}\n", point.devices,
                         point.oversubscribed ? '*' : ' ',
-                        bar_of(point, ideal_of(chart, point), most, cells, marks),
+                        bar_of(point, ideal_of(chart, point), most, cells),
                         rate_text(point.samples_per_s), rate, efficiency_text(point), kEfficiency);
   }
   if (!chart.caption.notes.empty()) text += '\n';

@@ -73,21 +73,8 @@ const char* alert_of(const GateResult& result) {
   return open ? "alert warning" : "alert good";
 }
 
-// The rows of all settings in one table.
-Table page_history(const History& history) {
-  Table table;
-  for (const HistoryLine& line : history.lines) {
-    Table part = page_table(history_table(history, line), "The median step of each setting");
-    for (std::vector<Cell>& row : part.rows) row.insert(row.begin(), line.name);
-    part.rows.insert(part.rows.begin(), table.rows.begin(), table.rows.end());
-    table = std::move(part);
-  }
-  table.columns.insert(table.columns.begin(), {"setting", true});
-  return table;
-}
-
 Table parts_table(const Verdict& verdict) {
-  Table table{"Parts of a step", columns_of({"part"}, {"ms", "share, %", "beyond single, ms"})};
+  Table table{"Parts of a step", {{"part", true}, {"ms"}, {"share, %"}, {"beyond single, ms"}}};
   for (const VerdictPart& part : verdict.parts) {
     table.rows.push_back({part.title, fixed_cell(part.seconds.value, 1e-3, 2),
                           fixed_cell(part.share.value, 0.01, 1),
@@ -164,7 +151,7 @@ void write_history(Markup& page, const HtmlInput& input) {
             order_words(history) +
                 ". Whether a change is one of the program is for ddpbench check to say, of two "
                 "commits that were measured in turn.");
-  write_figure(page, pictures::history_picture(history), page_history(history));
+  write_figure(page, pictures::history_picture(history));
 }
 
 std::string sentence(std::string text) {

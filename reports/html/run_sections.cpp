@@ -74,20 +74,6 @@ void write_collectives(Markup& page, const std::string& name, const Report& repo
   page.close().trusted("\n");
 }
 
-Table bandwidth_table(const BandwidthChart& chart) {
-  Table table{"Bus bandwidth, in GB/s",
-              columns_of({"op", "line"}, {"size", "median", "least", "most", "bound"})};
-  for (const BandwidthPoint& point : chart.points) {
-    const Spread& rate = point.gb_per_s;
-    const std::string size = size_text(point.bytes) + (point.oversubscribed ? "*" : "");
-    table.rows.push_back({chart.operations[point.panel], chart.series[point.series].name,
-                          Cell(static_cast<double>(point.bytes), size), number_cell(rate.median),
-                          number_cell(rate.min), number_cell(rate.max),
-                          number_cell(point.bound_gb_per_s)});
-  }
-  return table;
-}
-
 using pictures::memory_unit;
 using pictures::with_unit;
 
@@ -189,10 +175,8 @@ void write_collectives(Markup& page, const HtmlInput& input) {
     write_collectives(page, input.names[i], input.reports[i]);
   }
   const BandwidthChart chart = bandwidth_chart(input.reports);
-  if (chart.empty_reason.empty()) {
-    write_figure(page, pictures::bandwidth_picture(chart, pictures::Medium::page),
-                 bandwidth_table(chart));
-  }
+  if (chart.empty_reason.empty())
+    write_figure(page, pictures::bandwidth_picture(chart, pictures::Medium::page));
 }
 
 void write_details(Markup& page, const HtmlInput& input) {

@@ -56,10 +56,10 @@ void write_summary(Markup& page, const HtmlInput& input);
 // A row for each setting with what is needed to choose; folded away, all columns and repetitions.
 void write_runs(Markup& page, const HtmlInput& input);
 void write_pictures(Markup& page, const HtmlInput& input);
-// A picture with its legend and notes, which stands in the same page once more with its data.
+// A picture with its legend and notes, which stands in the same page once more with its values.
 void write_small_figure(Markup& page, pictures::Picture picture);
-// A picture with its legend, notes and the data as a table.
-void write_figure(Markup& page, const pictures::Picture& picture, const Table& data);
+// A picture with its legend, notes and values.
+void write_figure(Markup& page, const pictures::Picture& picture);
 // The settings over the commits of the reports.
 void write_history(Markup& page, const HtmlInput& input);
 // Says why each run on several devices is not faster.

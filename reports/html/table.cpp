@@ -68,23 +68,11 @@ Cell cell_of(const std::string& text, bool words) {
 
 }  // namespace
 
-Cell number_cell(std::optional<double> value) {
-  return value ? Cell(*value, pictures::number(*value)) : Cell("");
-}
-
 Cell fixed_cell(std::optional<double> value, double unit, int decimals) {
   return value ? Cell(*value, pictures::fixed(*value / unit, decimals)) : Cell("");
 }
 
 Cell count_cell(std::int64_t count) { return {static_cast<double>(count), std::to_string(count)}; }
-
-std::vector<TableColumn> columns_of(const std::vector<std::string>& words,
-                                    const std::vector<std::string>& numbers) {
-  std::vector<TableColumn> columns;
-  for (const std::string& head : words) columns.push_back({head, true});
-  for (const std::string& head : numbers) columns.push_back({head});
-  return columns;
-}
 
 Table page_table(const TextTable& text, const std::string& caption) {
   Table table{caption, {}};

@@ -26,9 +26,8 @@ struct Cell {
   bool missing = false;              // the cell sorts last in both directions
   std::string kind = {};             // "good", "bad": the emphasis of the text
 };
-// Numbers as svg.h writes them; missing where there is none.
-Cell number_cell(std::optional<double> value);
-Cell fixed_cell(std::optional<double> value, double unit, int decimals);  // value / unit
+// value / unit, as svg.h writes numbers; missing where there is none.
+Cell fixed_cell(std::optional<double> value, double unit, int decimals);
 Cell count_cell(std::int64_t count);
 
 struct TableColumn {
@@ -36,10 +35,6 @@ struct TableColumn {
   bool left = false;  // alignment: true for words, false for numbers
   std::string about;  // explains the heading
 };
-
-// Columns of words, then those of numbers.
-std::vector<TableColumn> columns_of(const std::vector<std::string>& words,
-                                    const std::vector<std::string>& numbers);
 
 struct Table {
   std::string caption;

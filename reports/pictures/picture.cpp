@@ -148,7 +148,35 @@ Medium medium_for(double width) {
   return medium;
 }
 
+template <auto kChart, auto kPicture>
+Drawing draw(std::span<const Report> reports, CourseAxis axis) {
+  const auto chart = [&] {
+    if constexpr (requires { kChart(reports, axis); }) {
+      return kChart(reports, axis);
+    } else {
+      return kChart(reports);
+    }
+  }();
+  return {chart.heading, chart.empty_reason,
+          [chart](const Medium& medium) { return kPicture(chart, medium); }};
+}
+
 }  // namespace
+
+std::span<const PictureKind> picture_kinds() {
+  static constexpr PictureKind kKinds[] = {
+      {"scaling", draw<scaling_chart, scaling_picture>},
+      {"breakdown", draw<breakdown_chart, stacked_picture>},
+      {"memory", draw<memory_chart, stacked_picture>},
+      {"steps", draw<steps_chart, steps_picture>},
+      {"buckets", draw<buckets_chart, buckets_picture>},
+      {"accuracy", draw<accuracy_chart, accuracy_picture>},
+      {"busy", draw<busy_chart, stacked_picture>},
+      {"bandwidth", draw<bandwidth_chart, bandwidth_picture>},
+      {"staleness", draw<staleness_chart, stacked_picture>},
+  };
+  return kKinds;
+}
 
 std::string picture_file(const Picture& picture) {
   const auto [body, height] = lay_out(picture, kSheetWidth);

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,14 +29,13 @@ namespace ddpbench::report::pictures {
 struct Medium {
   double plot_width = kPanelWidth;  // of plots that stand beside each other
   double row_width = kPanelWidth;   // of rows and timelines
-  bool splits_rows = false;         // many bars go into two panels beside each other
   double stretch = 1;               // of the heights of plots, bars and strips, without their words
   static const Medium page, file;
 };
 inline constexpr double kGutter = 32;                             // between panels of a file
 inline constexpr double kSheetWidth = 2 * kPanelWidth + kGutter;  // of a file, without its edges
-inline constexpr Medium Medium::page = {kPanelWidth, kPanelWidth, true, 1};
-inline constexpr Medium Medium::file = {kPanelWidth, kSheetWidth, false, 1};
+inline constexpr Medium Medium::page = {kPanelWidth, kPanelWidth, 1};
+inline constexpr Medium Medium::file = {kPanelWidth, kSheetWidth, 1};
 
 // Entry i of a legend names the shapes inside of open_entry(markup, i, ...).
 struct LegendEntry {
@@ -47,25 +46,20 @@ struct LegendEntry {
   std::size_t marker = 0;  // style of the marker of a line
 };
 
-// The horizontal axis of a panel that a page can zoom into: where it lies in the panel, and the
-// range of its labels, which begins at 0.
-struct ZoomAxis {
-  double left = 0, right = 0;
-  double end = 1;
-};
-
 struct Panel {
   SvgName name;
   double width = kPanelWidth, height = 0;
-  std::string shapes;  // well-formed markup for an <svg> or <g> of this size
-  std::optional<ZoomAxis> zoom = {};
+  std::string shapes;                    // well-formed markup for an <svg> or <g> of this size
+  std::vector<std::string> values = {};  // of its shapes, for readers who do not see them
+  // Of a panel that a page can zoom into: where its horizontal axis lies, from left to right, and
+  // the end of the labels, which begin at 0; else empty.
+  std::string zoom = {};
 };
 
-struct Picture {
-  std::string id, heading;
-  ChartCaption caption;  // its notes also explain the marks
-  std::vector<LegendEntry> legend;
-  std::vector<Panel> panels;  // not empty
+// The notes of its caption also explain the marks.
+struct Picture : ChartHead {
+  std::vector<LegendEntry> legend = {};
+  std::vector<Panel> panels = {};  // not empty
 };
 
 // REQUIRES: chart.empty_reason is empty.
@@ -75,16 +69,22 @@ Picture steps_picture(const StepsChart& chart, const Medium& medium);
 Picture buckets_picture(const BucketsChart& chart, const Medium& medium);
 Picture accuracy_picture(const AccuracyChart& chart, const Medium& medium);
 Picture bandwidth_picture(const BandwidthChart& chart, const Medium& medium);
-// Step times over commits: a panel for each setting, of at most kMostHistoryPanels; a note says how
-// many are not drawn. Axes begin at the least value and not at 0, as a note says: changes of some
-// per cent must show. REQUIRES: the history has lines.
-inline constexpr std::size_t kMostHistoryPanels = 24;
+// Step times over commits: a panel for each setting. Axes begin at the least value and not at 0, as
+// a note says: changes of some per cent must show. REQUIRES: the history has lines.
 Picture history_picture(const History& history);
 
-// Shared by stacked bars and the tables beside them.
-double longest_bar(const StackedChart& chart);
-Unit stacked_unit(const StackedChart& chart);
-std::string bar_name(const StackedBar& bar);  // "ddp on 4: primary"
+// A chart that is not laid out yet.
+struct Drawing {
+  std::string heading, empty_reason;  // why there is nothing to draw; then `picture` is not called
+  std::function<Picture(const Medium&)> picture;
+};
+// All kinds of pictures of reports, by the words of --kind, in the order of a page. The axis is
+// that of kind accuracy.
+struct PictureKind {
+  std::string_view name;
+  Drawing (*draw)(std::span<const Report> reports, CourseAxis axis);
+};
+std::span<const PictureKind> picture_kinds();
 
 // A complete SVG document: title, legend, panels and notes on white, readable without colour. It
 // runs no script and loads nothing, and text of reports is never markup in it.

@@ -123,7 +123,7 @@ class Plot {
   }
 
   Panel finish(SvgName name) {
-    return {std::move(name), width_, area_.bottom + kBelowPlot, markup_.take()};
+    return {std::move(name), width_, area_.bottom + kBelowPlot, markup_.take(), values_};
   }
 
  private:
@@ -148,9 +148,11 @@ class Plot {
     }
     svg_path(markup_, marker_path(line.marker, {x, y}), mark.hollow ? "marker hollow" : "marker",
              mark.tip);
+    values_.push_back(mark.tip);
   }
 
   Markup markup_;
+  std::vector<std::string> values_;
   Axis x_, y_;
   double width_;
   Area area_;
@@ -158,13 +160,6 @@ class Plot {
 
 Line line_of(const Chart& chart, std::size_t series) {
   return {series, line_class(chart.series[series]), line_marker(chart.series[series]), {}};
-}
-
-template <typename Points>
-void note_hollow(const Points& points, Picture& picture) {
-  if (std::ranges::any_of(points, [](const auto& point) { return point.oversubscribed; })) {
-    picture.caption.notes.emplace_back("hollow markers: oversubscribed");
-  }
 }
 
 // "3 repetitions: 5000 to 5500", below other words of a tip.
@@ -399,16 +394,11 @@ Panel bandwidth_panel(const BandwidthChart& chart, std::size_t operation,
 
 Panel history_panel(const History& history, std::size_t index) {
   const HistoryLine& line = history.lines[index];
-  double most = 0, least = line.points.front().step_s;
-  for (const HistoryPoint& point : line.points) {
-    least = std::min(least, point.spread.low.value.value_or(point.step_s));
-    most = std::max(most, point.spread.high.value.value_or(point.step_s));
-  }
-  const double room = most > least ? (most - least) / 10 : most / 20;
-  const Unit unit = time_unit(most);
+  const Unit unit = time_unit(line.points.front().step_s);
   std::map<double, std::string> commits;  // with names where this setting was measured
   for (std::size_t i = 0; i < history.commits.size(); ++i) commits[static_cast<double>(i)];
   Line drawn{0, style_class(0), 0, {}};
+  double most = 0, least = line.points.front().step_s;
   for (const HistoryPoint& point : line.points) {
     const std::string& commit = history.commits[point.commit].name;
     const auto place = static_cast<double>(point.commit);
@@ -417,11 +407,14 @@ Panel history_panel(const History& history, std::size_t index) {
     const Spread step = {point.step_s, point.spread.low.value.value_or(point.step_s),
                          point.spread.high.value.value_or(point.step_s),
                          known ? static_cast<int>(point.repetitions) : 1};
+    least = std::min(least, step.min);
+    most = std::max(most, step.max);
     drawn.marks.push_back({place, step,
                            fmt::format("{}\n{}{}", commit, with_unit(point.step_s, unit),
                                        known ? spread_text(step, "repetitions", unit)
                                              : "\n" + counted(point.repetitions, "repetition"))});
   }
+  const double room = most > least ? (most - least) / 10 : most / 20;
   Plot plot(Medium::page, axis_of(commits, false),
             axis_over(std::max(0.0, least - room), most + room, unit, kTicks - 1),
             "step, " + unit.name, line.name);
@@ -435,14 +428,13 @@ Panel history_panel(const History& history, std::size_t index) {
 }  // namespace
 
 Picture scaling_picture(const ScalingChart& chart, const Medium& medium) {
-  Picture picture{"scaling", "Scaling", chart.caption, line_legend(chart.series), {}};
+  Picture picture{chart, line_legend(chart.series)};
   for (const auto& ideal : chart.ideals) {
     picture.legend.push_back({ideal.name, {}, LegendEntry::Mark::dotted});
   }
   const ScalingAxes axes = axes_of(chart);
   picture.panels.push_back(throughput_panel(chart, axes, medium));
   add_efficiency(chart, axes, medium, picture);
-  note_hollow(chart.points, picture);
   if (axes.logarithmic) {
     picture.caption.notes.emplace_back("devices and samples/s are on logarithmic axes");
   }
@@ -450,19 +442,18 @@ Picture scaling_picture(const ScalingChart& chart, const Medium& medium) {
 }
 
 Picture accuracy_picture(const AccuracyChart& chart, const Medium& medium) {
-  Picture picture{"accuracy", "Accuracy", chart.caption, line_legend(chart.series), {}};
+  Picture picture{chart, line_legend(chart.series)};
   for (const double target : chart.targets) {
     picture.legend.push_back({"until " + accuracy_words(target), {}, LegendEntry::Mark::dotted});
   }
   const TrainingAxis training = training_axis(chart);
   picture.panels.push_back(accuracy_panel(chart, training, medium));
   add_loss(chart, training, medium, picture);
-  note_hollow(chart.points, picture);
   return picture;
 }
 
 Picture bandwidth_picture(const BandwidthChart& chart, const Medium& medium) {
-  Picture picture{"bandwidth", "Bus bandwidth", chart.caption, line_legend(chart.series), {}};
+  Picture picture{chart, line_legend(chart.series)};
   const bool bounds = std::ranges::any_of(
       chart.points, [](const BandwidthPoint& point) { return point.bound_gb_per_s.has_value(); });
   if (bounds) picture.legend.push_back({"bound", {}, LegendEntry::Mark::dotted});
@@ -475,25 +466,19 @@ Picture bandwidth_picture(const BandwidthChart& chart, const Medium& medium) {
 }
 
 Picture history_picture(const History& history) {
-  Picture picture{"commits", "Over commits", {}, {}, {}};
+  Picture picture{{"commits", "Over commits", {}}};
   picture.caption.title = "Over commits: the median step of each setting";
   picture.caption.subtitle =
       counted(history.commits.size(), "commit") +
       (history.measured_order ? fmt::format(", from {} to {}", history.commits.front().started_at,
                                             history.commits.back().started_at)
                               : ", in the order in which their reports were given");
-  const std::size_t drawn = std::min(history.lines.size(), kMostHistoryPanels);
-  for (std::size_t i = 0; i < drawn; ++i) {
+  for (std::size_t i = 0; i < history.lines.size(); ++i)
     picture.panels.push_back(history_panel(history, i));
-  }
   std::vector<std::string>& notes = picture.caption.notes;
   notes.emplace_back(
       "bars: 95 % interval of the median over the repetitions; least and most of fewer than 6");
   notes.emplace_back("axes do not begin at 0");
-  if (drawn < history.lines.size()) {
-    notes.push_back(fmt::format("no room for {} more settings; the table has them",
-                                history.lines.size() - drawn));
-  }
   return picture;
 }
 

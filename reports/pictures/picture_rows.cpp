@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "reports/pictures/picture.h"
@@ -43,6 +42,8 @@ class RowPanel {
   }
 
   Markup& markup() { return markup_; }
+  // What the shapes of a row show.
+  void tell(std::string values) { values_.push_back(std::move(values)); }
   const Area& area() const { return area_; }
   double x_of(double value) const {
     return area_.left + area_.width() * std::clamp(axis_.position(value), 0.0, 1.0);
@@ -69,8 +70,10 @@ class RowPanel {
 
   // `zoomable`: the unit of an axis that begins at 0 and that a page can zoom into.
   Panel finish(SvgName name, const Unit* zoomable = nullptr) {
-    Panel panel{std::move(name), width_, area_.bottom + kAxisRoom, markup_.take()};
-    if (zoomable != nullptr) panel.zoom = {area_.left, area_.right, axis_.end / zoomable->size};
+    Panel panel{std::move(name), width_, area_.bottom + kAxisRoom, markup_.take(), values_};
+    if (zoomable != nullptr)
+      panel.zoom = fmt::format("{} {} {:.9g}", decimal(area_.left), decimal(area_.right),
+                               axis_.end / zoomable->size);
     return panel;
   }
 
@@ -82,6 +85,7 @@ class RowPanel {
   }
 
   Markup markup_;
+  std::vector<std::string> values_;
   double width_;
   RowLayout layout_;
   Axis axis_;
@@ -92,7 +96,6 @@ class RowPanel {
 // ---- stacked bars ----
 
 constexpr double kStackHeight = 16;
-constexpr std::size_t kMostInPanel = 6;  // bars; a page shows more in two panels with one axis
 constexpr std::size_t kPartClasses = 8;  // as in pictures.css
 constexpr double kShown = 0.15;          // units of length; shorter parts are not drawn
 
@@ -100,13 +103,26 @@ std::string part_class(const StackedChart& chart, std::size_t part) {
   return fmt::format("p{}", chart.part_styles[part] % kPartClasses);
 }
 
-double sum_of(const StackedBar& bar) {
-  return std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
+double longest_bar(const StackedChart& chart) {
+  double largest = 0;
+  for (const StackedBar& bar : chart.bars) largest = std::max({largest, bar.whole, bar.sum()});
+  return largest;
+}
+
+// "ddp on 4: primary".
+std::string bar_name(const StackedBar& bar) {
+  return bar.label.empty() ? bar.name : fmt::format("{}: {}", bar.name, bar.label);
+}
+
+Unit stacked_unit(const StackedChart& chart) {
+  if (chart.measure == StackedChart::Measure::share) return {"%", 0.01};
+  const double longest = longest_bar(chart);
+  return chart.measure == StackedChart::Measure::memory ? memory_unit(longest) : time_unit(longest);
 }
 
 std::string part_tip(const StackedChart& chart, const StackedBar& bar, std::size_t part,
                      const Unit& unit) {
-  const double sum = sum_of(bar);
+  const double sum = bar.sum();
   return fmt::format("{}\n{}: {}\n{:.1f} % of all parts", bar_name(bar), chart.parts[part],
                      with_unit(bar.parts[part], unit), sum > 0 ? 100 * bar.parts[part] / sum : 0.0);
 }
@@ -116,7 +132,9 @@ void draw_stack(const StackedChart& chart, const StackedBar& bar, const Unit& un
   Markup& markup = rows.markup();
   const Area area = rows.row(bar_name(bar), with_unit(bar.whole, unit), chart.series[bar.series]);
   double before = 0;
+  std::string values = fmt::format("{}: {}", bar_name(bar), with_unit(bar.whole, unit));
   for (std::size_t i = 0; i < bar.parts.size(); ++i) {
+    values += fmt::format("\n{} {}", chart.parts[i], with_unit(bar.parts[i], unit));
     const double from = rows.x_of(before), to = rows.x_of(before + bar.parts[i]);
     before += bar.parts[i];
     if (to - from < kShown) continue;
@@ -127,23 +145,15 @@ void draw_stack(const StackedChart& chart, const StackedBar& bar, const Unit& un
   }
   const double whole = rows.x_of(bar.whole);
   svg_line(markup, {whole, area.top - 2}, {whole, area.bottom + 2}, "whole");
+  rows.tell(std::move(values));
 }
 
-// The number of bars in the first panel: about half, without splitting a group.
-std::size_t first_panel(const std::vector<StackedBar>& bars) {
-  if (bars.size() <= kMostInPanel) return bars.size();
-  std::size_t end = (bars.size() + 1) / 2;
-  while (end < bars.size() && bars[end].name == bars[end - 1].name) ++end;
-  return end;
-}
-
-Panel stacked_panel(const StackedChart& chart, const Medium& medium, std::size_t begin,
-                    std::size_t end) {
+Panel stacked_panel(const StackedChart& chart, const Medium& medium) {
   const Unit unit = stacked_unit(chart);
-  RowPanel rows(medium.row_width, end - begin, {medium.stretch * kStackHeight},
+  RowPanel rows(medium.row_width, chart.bars.size(), {medium.stretch * kStackHeight},
                 axis_to(std::max(longest_bar(chart), chart.end), unit, 5), unit.name);
-  for (std::size_t i = begin; i < end; ++i) draw_stack(chart, chart.bars[i], unit, rows);
-  return rows.finish({fmt::format("svg-{}-{}", to_string(chart.kind), begin), chart.heading,
+  for (const StackedBar& bar : chart.bars) draw_stack(chart, bar, unit, rows);
+  return rows.finish({"svg-" + chart.id, chart.heading,
                       fmt::format("{} {}", chart.description, chart.caption.title)});
 }
 
@@ -186,8 +196,9 @@ void draw_box(const StepsChart& chart, const StepGroup& group, const Unit& unit,
       beyond ? fmt::format("M{} {}l7 5l-7 5", decimal(most - 8), decimal(y - 5)) : cross(most, y),
       "extreme");
   // Thin shapes are hard to hit, so the whole row shows the tip.
-  svg_rect(markup, {area.left, area.top - 2}, area.width(), area.height() + 4, "hit",
-           distribution_tip(group, unit));
+  const std::string tip = distribution_tip(group, unit);
+  svg_rect(markup, {area.left, area.top - 2}, area.width(), area.height() + 4, "hit", tip);
+  rows.tell(tip);
   markup.close();
 }
 
@@ -211,36 +222,25 @@ struct Strip {
   }
 };
 
-// An arrow head at the strip's upper edge for each bin with a step that is slower than its axis.
-std::string arrows_beyond(const Strip& strip, const RowPanel& rows) {
-  std::string path;
-  for (const StepBin& bin : strip.group.bins) {
-    if (bin.max_s <= strip.end) continue;
-    path +=
-        fmt::format("M{} {}l3 -5l3 5", decimal(rows.x_of((bin.first_step + bin.last_step) / 2) - 3),
-                    decimal(strip.area.top + 5));
-  }
-  return path;
-}
-
 void draw_bins(const Strip& strip, const Unit& unit, RowPanel& rows) {
   Markup& markup = rows.markup();
-  std::string upper, lower, line;
+  std::string upper, lower, line, saves;
+  std::string beyond;  // an arrow head at the upper edge where a step is slower than the scale
   for (const StepBin& bin : strip.group.bins) {
     const double x = rows.x_of((bin.first_step + bin.last_step) / 2);
     const char* pen = line.empty() ? "M" : "L";
     line += fmt::format("{}{} {}", pen, decimal(x), decimal(strip.y_of(bin.median_s)));
     upper += fmt::format("{}{} {}", pen, decimal(x), decimal(strip.y_of(bin.max_s)));
     lower = fmt::format("L{} {}", decimal(x), decimal(strip.y_of(bin.min_s))) + lower;
+    if (bin.max_s > strip.end)
+      beyond += fmt::format("M{} {}l3 -5l3 5", decimal(x - 3), decimal(strip.area.top + 5));
   }
   svg_path(markup, upper + lower + "z", "band");
   svg_path(markup, line, "series thin");
-  std::string saves;
   for (const double step : strip.group.saves) {
     saves += fmt::format("M{} {}v5", decimal(rows.x_of(step)), decimal(strip.area.bottom));
   }
   if (!saves.empty()) svg_path(markup, saves, "extreme");
-  const std::string beyond = arrows_beyond(strip, rows);
   if (!beyond.empty()) svg_path(markup, beyond, "extreme beyond");
   for (const StepBin& bin : strip.group.bins) {
     const double from = rows.x_of(bin.first_step), to = rows.x_of(bin.last_step + 1);
@@ -321,8 +321,9 @@ void draw_bucket(const BucketGroup& group, const BucketBar& bar, const Unit& uni
   }
   const double ready = rows.x_of(bar.ready_s);
   svg_line(markup, {ready, row.top - 2}, {ready, row.bottom + 2}, "whole");
-  svg_rect(markup, {row.left, row.top - 3}, row.width(), row.height() + 6, "hit",
-           bucket_tip(group, bar, unit));
+  const std::string tip = bucket_tip(group, bar, unit);
+  svg_rect(markup, {row.left, row.top - 3}, row.width(), row.height() + 6, "hit", tip);
+  rows.tell(tip);
 }
 
 Panel bucket_panel(const BucketsChart& chart, std::size_t index, const Medium& medium) {
@@ -351,39 +352,20 @@ Panel bucket_panel(const BucketsChart& chart, std::size_t index, const Medium& m
 
 }  // namespace
 
-double longest_bar(const StackedChart& chart) {
-  double largest = 0;
-  for (const StackedBar& bar : chart.bars) largest = std::max({largest, bar.whole, sum_of(bar)});
-  return largest;
-}
-
-std::string bar_name(const StackedBar& bar) {
-  return bar.label.empty() ? bar.name : fmt::format("{}: {}", bar.name, bar.label);
-}
-
-Unit stacked_unit(const StackedChart& chart) {
-  if (chart.kind == ChartKind::busy || chart.kind == ChartKind::staleness) return {"%", 0.01};
-  const double longest = longest_bar(chart);
-  return chart.kind == ChartKind::memory ? memory_unit(longest) : time_unit(longest);
-}
-
 Picture stacked_picture(const StackedChart& chart, const Medium& medium) {
-  Picture picture{std::string(to_string(chart.kind)), chart.heading, chart.caption, {}, {}};
+  Picture picture{chart};
   for (std::size_t i = 0; i < chart.parts.size(); ++i) {
     picture.legend.push_back({chart.parts[i], part_class(chart, i)});
   }
   picture.caption.notes.push_back("vertical stroke, and the figure beside each name: " +
                                   chart.whole);
-  const std::size_t count = chart.bars.size();
-  const std::size_t middle = medium.splits_rows ? first_panel(chart.bars) : count;
-  picture.panels.push_back(stacked_panel(chart, medium, 0, middle));
-  if (middle < count) picture.panels.push_back(stacked_panel(chart, medium, middle, count));
+  picture.panels.push_back(stacked_panel(chart, medium));
   return picture;
 }
 
 Picture steps_picture(const StepsChart& chart, const Medium& medium) {
   const Unit unit = time_unit(chart.shown_s);
-  Picture picture{"steps", "Step times", chart.caption, line_legend(chart.series), {}};
+  Picture picture{chart, line_legend(chart.series)};
   picture.caption.notes.emplace_back("all strips have one scale, stated beside their names");
   picture.panels.push_back(distribution_panel(chart, unit, medium));
   picture.panels.push_back(course_panel(chart, unit, medium));
@@ -391,7 +373,7 @@ Picture steps_picture(const StepsChart& chart, const Medium& medium) {
 }
 
 Picture buckets_picture(const BucketsChart& chart, const Medium& medium) {
-  Picture picture{"buckets", "Gradient buckets", chart.caption, {}, {}};
+  Picture picture{chart};
   for (std::size_t i = 0; i < std::size(kSpans); ++i) {
     picture.legend.push_back({kSpans[i].name, span_class(i)});
   }

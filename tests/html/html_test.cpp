@@ -106,10 +106,19 @@ TEST(HtmlPageTest, SaysWhatTheReportSays) {
   for (const char* text :
        {"<h1>simple_cnn on mnist</h1>", "killed by SIGKILL", "no CUDA device is here",
         "Imaginary 9000", "conv2.weight", "What would help", "avx512f", "OMP_NUM_THREADS",
-        "&quot;strategies&quot;: [", "svg-throughput", "svg-efficiency", "svg-breakdown-0",
-        "svg-memory-0", "svg-distribution", "svg-course", "svg-buckets-0", "svg-accuracy",
+        "&quot;strategies&quot;: [", "svg-throughput", "svg-efficiency", "svg-breakdown",
+        "svg-memory", "svg-distribution", "svg-course", "svg-buckets-0", "svg-accuracy",
         "svg-loss"}) {
     EXPECT_THAT(page, HasSubstr(text));
+  }
+}
+
+TEST(HtmlPageTest, SaysInWordsWhatPicturesShow) {
+  const std::string page = html_page(test::rich_input());
+  for (const char* words :
+       {"<li>ddp on 2 devices; 6186\u00A0samples/s; 2 repetitions: ", "; forward ",
+        "<li>ddp on 2; 600 steps; median ", "rank 1 bucket 0; 1.00\u00A0MiB; ready "}) {
+    EXPECT_THAT(page, HasSubstr(words));
   }
 }
 
@@ -307,7 +316,7 @@ TEST(HtmlPageTest, ShowsWhereTheStepOfTheFastestGoesBesideTheSpeedUps) {
   for (int i = 0; i < 2; ++i) {
     const std::string page = html_page(input);
     const std::size_t first = page.find("<div class=\"first\">"), runs = page.find("id=\"runs\"");
-    const std::size_t step = page.find("small-svg-breakdown-0-title");
+    const std::size_t step = page.find("small-svg-breakdown-title");
     EXPECT_LT(first, page.find("<svg class=\"bars\""));
     EXPECT_EQ(step == std::string::npos, i == 1);
     EXPECT_TRUE(i == 1 || (first < step && step < runs));

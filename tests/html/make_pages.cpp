@@ -20,29 +20,13 @@ void write(const std::filesystem::path& path, const std::string& text) {
   file << text << std::flush;
 }
 
-// Writes the picture that `make` draws of `chart`, unless the chart is empty.
-template <typename Chart, typename Make>
-void write_picture(const std::filesystem::path& path, const Chart& chart, Make make) {
-  if (chart.empty_reason.empty()) write(path, picture_file(make(chart)));
-}
-
 void write_pictures(const std::string& beginning, const std::vector<report::Report>& reports) {
-  const auto in_file = [](auto* make) {
-    return [=](const auto& chart) { return make(chart, Medium::file); };
-  };
-  write_picture(beginning + "-scaling.svg", scaling_chart(reports),
-                in_file(pictures::scaling_picture));
-  write_picture(beginning + "-breakdown.svg", breakdown_chart(reports),
-                in_file(pictures::stacked_picture));
-  write_picture(beginning + "-memory.svg", memory_chart(reports),
-                in_file(pictures::stacked_picture));
-  write_picture(beginning + "-steps.svg", steps_chart(reports), in_file(pictures::steps_picture));
-  write_picture(beginning + "-buckets.svg", buckets_chart(reports),
-                in_file(pictures::buckets_picture));
-  write_picture(beginning + "-accuracy.svg", accuracy_chart(reports),
-                in_file(pictures::accuracy_picture));
-  write_picture(beginning + "-bandwidth.svg", bandwidth_chart(reports),
-                in_file(pictures::bandwidth_picture));
+  for (const pictures::PictureKind& kind : pictures::picture_kinds()) {
+    const pictures::Drawing drawing = kind.draw(reports, report::CourseAxis::seconds);
+    if (drawing.empty_reason.empty())
+      write(beginning + "-" + std::string(kind.name) + ".svg",
+            picture_file(drawing.picture(Medium::file)));
+  }
 }
 
 }  // namespace

@@ -38,11 +38,6 @@ ScalingChart scaling_of(std::vector<Run> runs) {
   return scaling_chart({&report, 1});
 }
 
-TEST(ChartKinds, AreFoundByTheirWord) {
-  for (const ChartKind kind : kChartKinds) EXPECT_EQ(chart_kind(to_string(kind)), kind);
-  EXPECT_EQ(chart_kind("pie"), std::nullopt);
-}
-
 TEST(ScalingChart, TakesTheMedianOfRepetitionsAndTheirExtremes) {
   const ScalingChart chart =
       scaling_of({repetition("single", 1, 100, 0), repetition("ddp", 2, 150, 0),
@@ -105,7 +100,7 @@ TEST(ScalingChart, OversubscribedPointsHaveNoEfficiency) {
   const ScalingChart chart = scaling_of({repetition("single", 1, 100, 0), crowded});
   EXPECT_TRUE(chart.points[1].oversubscribed);
   EXPECT_FALSE(chart.points[1].efficiency);
-  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("*: oversubscribed")));
+  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("* or hollow: oversubscribed")));
 }
 
 TEST(ScalingChart, ShowsNoEfficiencyWhereTheBaselineWasDisturbed) {
@@ -164,49 +159,33 @@ TEST(ScalingChart, SaysWhyThereIsNothingToDraw) {
   EXPECT_EQ(scaling_of({run}).empty_reason, "left out: ddp on 2 (failed: killed)");
 }
 
-TEST(ScalingChart, ShowsAsManyLinesAsALegendCanName) {
+Report sweep_of(int count) {
   std::vector<report::Run> runs;
-  for (int i = 0; i < 60; ++i) {
-    runs.push_back(repetition("ddp", 2, 100, 0));
+  for (int i = 0; i < count; ++i) {
+    runs.push_back(sample_report().runs[2]);
     runs.back().strategy_options = {{"bucket_cap_mb", std::to_string(i)}};
   }
-  const ScalingChart chart = scaling_of(runs);
-  EXPECT_EQ(chart.series.size(), 48U);
-  EXPECT_EQ(chart.points.size(), 48U);
-  EXPECT_THAT(chart.caption.notes,
-              Contains(::testing::AllOf(
-                  HasSubstr("no room for 12 of 60 in a picture: ddp"),
-                  HasSubstr("ddp on 2, bucket cap 59 MiB; the options that choose"))));
-  const Report report = report_of(runs);
-  const ScalingChart scrolled = scaling_chart({&report, 1}, ChartRoom::terminal);
-  EXPECT_EQ(scrolled.points.size(), 60U);
-  EXPECT_THAT(scrolled.caption.notes, ::testing::Not(Contains(HasSubstr("no room"))));
+  return report_of(runs);
 }
 
 // A sweep of 50 runs, as users make them, is drawn whole.
 TEST(ChartsOfASweep, DropNoRun) {
-  std::vector<report::Run> runs;
-  for (int i = 0; i < 50; ++i) {
-    runs.push_back(sample_report().runs[2]);
-    runs.back().strategy_options = {{"bucket_cap_mb", std::to_string(i)}};
-  }
-  const Report report = report_of(runs);
+  const Report report = sweep_of(50);
   const std::span<const Report> reports(&report, 1);
   EXPECT_EQ(breakdown_chart(reports).bars.size(), 50U);
   EXPECT_EQ(memory_chart(reports).bars.size(), 50U * 2);
   EXPECT_EQ(steps_chart(reports).groups.size(), 50U);
-  const BucketsChart picture = buckets_chart(reports);
-  EXPECT_EQ(picture.groups.size(), 24U);
-  EXPECT_THAT(picture.caption.notes, Contains(HasSubstr("no room for 26 of 50")));
-  for (const std::string& note : picture.caption.notes) {
-    if (!note.starts_with("no room")) continue;
-    for (int i = 0; i < 50; ++i) {
-      const std::string name = "ddp on 2, bucket cap " + std::to_string(i) + " MiB";
-      const bool drawn = std::ranges::any_of(
-          picture.groups, [&](const BucketGroup& group) { return group.name == name; });
-      EXPECT_NE(note.find(name) != std::string::npos, drawn) << name;
-    }
-  }
+  EXPECT_EQ(buckets_chart(reports).groups.size(), 50U);
+}
+
+TEST(ChartsOfASweep, NameTheRunsForWhichThereIsNoRoom) {
+  const Report report = sweep_of(62);
+  const BucketsChart chart = buckets_chart({&report, 1});
+  EXPECT_EQ(chart.groups.size(), 60U);
+  EXPECT_THAT(chart.caption.notes,
+              Contains(HasSubstr("no room for 2 of 62 in a picture: ddp on 2, bucket cap 60 MiB, "
+                                 "ddp on 2, bucket cap 61 MiB; the options that choose")));
+  EXPECT_EQ(scaling_chart({&report, 1}).points.size(), 62U) << "its lines lie upon each other";
 }
 
 TEST(ChartsOfASweep, KeepTheColourOfAStrategy) {
@@ -238,7 +217,6 @@ TEST(Charts, NameEveryRunThatTheyLeaveOut) {
     EXPECT_THAT(chart.caption.notes,
                 Contains(::testing::ContainsRegex("ddp on " + std::to_string(2 + i) + "[ ,]")));
   }
-  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("(8 further reasons)")));
 }
 
 TEST(BreakdownChart, StacksPhasesAndWhatIsLeftOfTheStep) {
@@ -373,17 +351,17 @@ TEST(StepsChart, KeepsOutliersHoweverFewTheBins) {
   run.step.samples_s[4242] = 9;
   run.step.samples_s[9999] = 0.001;
   const Report report = report_of({run});
-  const StepsChart chart = steps_chart({&report, 1}, 10);
+  const StepsChart chart = steps_chart({&report, 1});
   ASSERT_EQ(chart.groups.size(), 1U);
   const StepGroup& group = chart.groups[0];
   EXPECT_EQ(group.count, 10007);
   EXPECT_EQ(group.time_s.max, 9);
   EXPECT_EQ(group.time_s.min, 0.001);
   EXPECT_EQ(group.time_s.median, 0.01);
-  ASSERT_EQ(group.bins.size(), 10U);
-  EXPECT_EQ(group.bins[4].max_s, 9);
-  EXPECT_EQ(group.bins[4].median_s, 0.01);
-  EXPECT_EQ(group.bins[9].min_s, 0.001);
+  ASSERT_EQ(group.bins.size(), 240U);
+  EXPECT_EQ(group.bins[101].max_s, 9);
+  EXPECT_EQ(group.bins[101].median_s, 0.01);
+  EXPECT_EQ(group.bins[239].min_s, 0.001);
 }
 
 TEST(StepsChart, StatisticsAreThoseOfTheReport) {
@@ -396,7 +374,7 @@ TEST(StepsChart, StatisticsAreThoseOfTheReport) {
     }
     const StepStatistics expected = summarize(run.step.samples_s);
     const Report report = report_of({run});
-    const StepsChart chart = steps_chart({&report, 1}, 1);
+    const StepsChart chart = steps_chart({&report, 1});
     const StepStatistics& time = chart.groups.at(0).time_s;
     EXPECT_EQ(time.median, expected.median);
     EXPECT_EQ(time.iqr.value, expected.iqr.value);
@@ -405,16 +383,15 @@ TEST(StepsChart, StatisticsAreThoseOfTheReport) {
     EXPECT_EQ(time.p99, expected.p99);
     EXPECT_EQ(time.min, expected.min);
     EXPECT_EQ(time.max, expected.max);
-    EXPECT_EQ(chart.groups[0].bins.at(0).median_s, expected.median);
   }
 }
 
 TEST(StepsChart, BinsCoverEachStepOnce) {
-  for (const std::size_t steps : {1U, 2U, 7U, 10U, 11U, 101U}) {
+  for (const std::size_t steps : {1U, 2U, 7U, 240U, 241U, 1001U}) {
     report::Run run = sample_run("ddp", 2, 1);
     run.step.samples_s.assign(steps, 0.01);
     const Report report = report_of({run});
-    const auto bins = steps_chart({&report, 1}, 10).groups[0].bins;
+    const auto bins = steps_chart({&report, 1}).groups[0].bins;
     double next = 0;
     for (const StepBin& bin : bins) {
       EXPECT_EQ(bin.first_step, next);
@@ -422,7 +399,7 @@ TEST(StepsChart, BinsCoverEachStepOnce) {
       next = bin.last_step + 1;
     }
     EXPECT_EQ(next, static_cast<double>(steps));
-    EXPECT_LE(bins.size(), 10U);
+    EXPECT_LE(bins.size(), 240U);
   }
 }
 

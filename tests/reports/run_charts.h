@@ -6,12 +6,9 @@
 
 #include <array>
 
-#include "reports/charts/chart_data.h"
-
 namespace ddpbench::report::test {
 
-inline constexpr std::array kRunChartKinds = {ChartKind::scaling, ChartKind::breakdown,
-                                              ChartKind::memory,  ChartKind::steps,
-                                              ChartKind::buckets, ChartKind::accuracy};
+inline constexpr std::array kRunChartKinds = {"scaling", "breakdown", "memory",
+                                              "steps",   "buckets",   "accuracy"};
 
 }  // namespace ddpbench::report::test
