@@ -184,9 +184,9 @@ TEST(StepTimes, AreRefusedWithLineAndColumn) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "empty"},
       {"step,seconds\n", "no steps"},
-      {"step\n1\n", "line 1: the header \"step\" has no column \"seconds\""},
-      {"iteration,seconds\n", "line 1: the header \"iteration,seconds\" has no column \"step\""},
-      {"step seconds\n1 1\n", "no column \"step\"; columns are separated by commas, ; or tabs"},
+      {"step\n1\n", "line 2: seconds is missing"},
+      {"iteration,seconds\n1,1\n", "line 2: step is missing"},
+      {"step seconds\n1 1\n", "step is missing (columns are separated by commas, ; or tabs)"},
       {"step,seconds\n1,\n", "line 2: seconds is missing"},
       {"step,seconds\n1,abc\n", "line 2: seconds: expected a number"},
       {"step,seconds\n1,-1\n", "expected a number from 0 to 1e+18, got \"-1\""},
