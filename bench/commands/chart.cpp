@@ -45,12 +45,6 @@ const pictures::PictureKind& kind_of(std::string_view name) {
   return *std::ranges::find(pictures::picture_kinds(), name, &pictures::PictureKind::name);
 }
 
-std::vector<std::string> kind_words() {
-  std::vector<std::string> words;
-  for (const pictures::PictureKind& kind : pictures::picture_kinds()) words.emplace_back(kind.name);
-  return words;
-}
-
 std::string in_small_letters(std::string text) {
   std::ranges::transform(text, text.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -104,7 +98,7 @@ class Chart final : public Subcommand {
                       true);
     options.add("--kind", "", &kind_,
                 "What to draw [scaling; bandwidth of reports of ddpbench comm]",
-                one_of(kind_words()));
+                one_of(names_of(pictures::picture_kinds())));
     options.add("--axis", "", &axis_, "accuracy: what to draw it over [seconds]",
                 one_of({"seconds", "steps", "samples"}));
     filter_.define(options);
@@ -128,7 +122,8 @@ class Chart final : public Subcommand {
     if (axis_ && kind != "accuracy") {
       throw ConfigError(fmt::format("chart: --axis is of --kind=accuracy, not of {}", kind));
     }
-    choose(kind, files);
+    choose_collectives(collectives_, files);
+    filter_.apply("chart", files);
     const std::vector<report::Report> reports = reports_of(std::move(files));
     const auto axis = axis_ == "steps"     ? report::CourseAxis::steps
                       : axis_ == "samples" ? report::CourseAxis::samples
@@ -183,21 +178,6 @@ class Chart final : public Subcommand {
     if (output_.path.empty()) return;
     format_of(output_.path);
     output_.check("chart", paths_);
-  }
-
-  void choose(const std::string& kind, std::vector<report::ReportFile>& files) const {
-    const bool bandwidth = kind == "bandwidth";
-    if (bandwidth ? filter_.is_given() : collectives_.is_given()) {
-      throw ConfigError(fmt::format(
-          "chart: --kind={} takes {}, which choose {}", kind,
-          bandwidth ? "--op and --ranks" : "--strategy, --gpus, --batch-size, --status and --where",
-          bandwidth ? "collectives" : "runs"));
-    }
-    if (bandwidth) {
-      choose_collectives(collectives_, files);
-    } else {
-      filter_.apply("chart", files);
-    }
   }
 
   void change_words(report::ChartCaption& caption) const {

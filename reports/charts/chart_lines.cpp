@@ -201,12 +201,7 @@ double beginning_of(const AccuracyChart& chart) {
 
 void note_points(AccuracyChart& chart) {
   std::vector<int> counts;
-  bool fewer = false;  // the last points of a line are of fewer repetitions than its first
-  for (std::size_t i = 0; i < chart.points.size(); ++i) {
-    counts.push_back(chart.points[i].trained.count);
-    fewer |=
-        i > 0 && chart.points[i - 1].series == chart.points[i].series && counts[i] < counts[i - 1];
-  }
+  for (const AccuracyPoint& point : chart.points) counts.push_back(point.trained.count);
   std::vector<std::string>& notes = chart.caption.notes;
   notes.push_back(fmt::format("a point is the end of an epoch; {} of training{}",
                               chart.axis == CourseAxis::seconds   ? "the time is that"
@@ -219,10 +214,6 @@ void note_points(AccuracyChart& chart) {
         "of the epoch");
   }
   notes.push_back(repetitions_note(counts));
-  if (fewer) {
-    notes.emplace_back(
-        "repetitions took different numbers of epochs: the last points are of those that went on");
-  }
   if (chart.shown_from > 0) {
     notes.push_back(fmt::format("the axis of the {} begins at {}", chart.metric(),
                                 accuracy_words(chart.shown_from)));

@@ -22,8 +22,6 @@ namespace {
 
 constexpr std::size_t kFirstFreeStyle = 4;
 
-constexpr std::size_t kNamedMachines = 3;
-
 // The words that may tell the line of a run from others, in the order of a name. `config`: of the
 // report. `machines`: those of the rows so far.
 Told told_of(const RunRow& row, const Settings& config, std::vector<std::string>& machines) {
@@ -251,14 +249,10 @@ std::string machines_text(std::span<const Report* const> reports) {
   for (const Report* report : reports) {
     const std::size_t known = machines.size();
     const std::string name = machine_words(*report), letter = machine_letter(machines, name);
-    if (machines.size() == known || known >= kNamedMachines) continue;
-    text += fmt::format("{} {}: {}", known == 0 ? ":" : ";", letter, name);
+    if (machines.size() > known)
+      text += fmt::format("{} {}: {}", known == 0 ? ":" : ";", letter, name);
   }
-  if (machines.size() == 1) return hardware_words(reports.front()->environment);
-  if (machines.size() > kNamedMachines) {
-    text += fmt::format("; {} more", machines.size() - kNamedMachines);
-  }
-  return text;
+  return machines.size() == 1 ? hardware_words(reports.front()->environment) : text;
 }
 
 }  // namespace ddpbench::report

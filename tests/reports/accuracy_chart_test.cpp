@@ -55,7 +55,6 @@ TEST(AccuracyChart, AddsUpTheTimesOfEpochs) {
   EXPECT_DOUBLE_EQ(chart.points[1].train_loss->median, 0.5);
   EXPECT_THAT(chart.targets, ElementsAre(0.975));
   EXPECT_EQ(chart.shown_from, 0.95);
-  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("different numbers of epochs")));
   EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("median of 1 to 2 repetitions")));
 }
 
