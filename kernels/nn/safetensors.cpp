@@ -62,14 +62,14 @@ class Reader {
 
   // In the order of their data.
   std::vector<Entry> read_entries() {
-    const nlohmann::json header = read_header();
+    const nlohmann::json document = read_header();
+    const std::string name = path_ + " (its header)";
     std::vector<Entry> entries;
-    for (const auto& [name, value] : header.items()) {
-      if (name != kMetadataKey) entries.push_back(read_entry(name, value));
-    }
-    if (const auto found = header.find(kMetadataKey); found != header.end()) {
-      for (const auto& [key, value] : found->items()) {
-        if (value.is_string()) metadata_[key] = value;
+    for (const auto& [key, value] : JsonReader(document, name).members("the header")) {
+      if (key == kMetadataKey) {
+        read_metadata(value.value());
+      } else {
+        entries.push_back(read_entry(key, value));
       }
     }
     std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(e.begin, e.end); });
@@ -114,71 +114,45 @@ class Reader {
       fail(0,
            fmt::format("expected a header length of at most {}, found {}", kLongestHeader, length));
     }
-    const std::string text = read_bytes(kLengthBytes, length, "header");
     data_ = kLengthBytes + length;
-    const auto fault = find_json_fault(text, {.most_bytes = kLongestHeader});
-    if (fault) {
-      fail(kLengthBytes + fault->position.value_or(0),
-           fmt::format("the header is not valid JSON: {}: {}", fault->pointer, fault->why));
-    }
-    nlohmann::json header = nlohmann::json::parse(text);
-    if (!header.is_object()) fail(kLengthBytes, "expected the header to be a JSON object");
-    return header;
+    return parse_json(read_bytes(kLengthBytes, length, "header"), path_ + " (its header)",
+                      {.most_bytes = kLongestHeader});
   }
 
-  // Reads a list of numbers that are not negative.
-  std::vector<std::uint64_t> read_numbers(const std::string& name, const nlohmann::json& value,
-                                          const char* key) const {
-    const auto found = value.find(key);
-    std::vector<std::uint64_t> numbers;
-    if (found != value.end() && found->is_array()) {
-      for (const nlohmann::json& number : *found) {
-        if (!number.is_number_unsigned()) break;
-        numbers.push_back(number.get<std::uint64_t>());
-      }
-      if (numbers.size() == found->size()) return numbers;
+  void read_metadata(const nlohmann::json& members) {
+    for (const auto& [key, value] : members.items()) {
+      if (value.is_string()) metadata_[key] = value;
     }
-    fail(kLengthBytes, fmt::format("expected {} of \"{}\" to be a list of whole numbers, found {}",
-                                   key, name, found == value.end() ? "nothing" : found->dump()));
   }
 
-  DataType read_type(const std::string& name, const nlohmann::json& value) const {
-    const bool has_type = value.is_object() && value.contains("dtype");
+  Entry read_entry(const std::string& name, const JsonReader& json) const {
     using enum DataType;
-    const std::map<nlohmann::json, DataType> types = {
+    static const std::map<std::string, DataType> kTypes = {
         {"F32", fp32}, {"F64", fp64}, {"F16", fp16}, {"BF16", bf16}, {"I64", int64}};
-    const auto found = types.find(has_type ? value["dtype"] : value);
-    if (found != types.end()) return found->second;
-    fail(kLengthBytes,
-         fmt::format("expected the dtype of \"{}\" to be F32, F64, F16, BF16 or I64, found {}",
-                     name, (has_type ? value["dtype"] : value).dump()));
-  }
-
-  Entry read_entry(const std::string& name, const nlohmann::json& value) const {
-    Entry entry{{name, {}, read_type(name, value)}};
     // Fewer than 2^31 elements a tensor, the limit of a layer (layer_reader.cpp).
-    constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
-    std::uint64_t count = 1;
-    for (const std::uint64_t extent : read_numbers(name, value, "shape")) {
-      count = extent > kMost ? kMost + 1 : count * extent;
-      if (count > kMost)
-        fail(kLengthBytes, fmt::format("\"{}\" has more than {} elements", name, kMost));
-      entry.shape.push_back(static_cast<std::int64_t>(extent));
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    constexpr std::int64_t kMostBytes = std::numeric_limits<std::int64_t>::max();
+    json.expect_object("a tensor");
+    const auto type = kTypes.find(json.at("dtype").string("dtype"));
+    if (type == kTypes.end()) json.at("dtype").fail("dtype must be F32, F64, F16, BF16 or I64");
+    Entry entry{{name, {}, type->second}};
+    std::int64_t count = 1;
+    for (const JsonReader& extent : json.at("shape").elements("shape")) {
+      entry.shape.push_back(extent.integer("an extent", 0, kMost));
+      count *= entry.shape.back();
+      if (count > kMost) json.at("shape").fail(fmt::format("more than {} elements", kMost));
     }
-    const std::vector<std::uint64_t> offsets = read_numbers(name, value, "data_offsets");
-    if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-      fail(kLengthBytes, fmt::format("expected data_offsets of \"{}\" to be [begin, end], found {}",
-                                     name, value["data_offsets"].dump()));
+    const std::vector<JsonReader> offsets = json.at("data_offsets").elements("data_offsets");
+    if (offsets.size() != 2) json.at("data_offsets").fail("data_offsets must be [begin, end]");
+    const std::int64_t begin = offsets[0].integer("begin", 0, kMostBytes);
+    const std::int64_t bytes = offsets[1].integer("end", begin, kMostBytes) - begin;
+    const std::int64_t expected = count * static_cast<std::int64_t>(size_of(entry.type));
+    if (bytes != expected) {
+      json.fail(fmt::format("expected {} bytes for the shape {}, found {}", expected,
+                            ops::to_string(entry.shape), bytes));
     }
-    entry.begin = offsets[0];
-    entry.end = offsets[1];
-    const std::uint64_t expected = count * size_of(entry.type);
-    if (entry.end - entry.begin != expected) {
-      fail(data_ + entry.begin,
-           fmt::format(
-               "expected {} bytes of \"{}\" for its shape {}, found {} between its data_offsets",
-               expected, name, ops::to_string(entry.shape), entry.end - entry.begin));
-    }
+    entry.begin = static_cast<std::uint64_t>(begin);
+    entry.end = static_cast<std::uint64_t>(begin + bytes);
     return entry;
   }
 
@@ -193,16 +167,10 @@ class Reader {
                          entry.name, next, entry.begin,
                          entry.begin < next ? "overlap" : "leave a gap"));
       }
-      if (entry.end > available) {
-        fail(data_ + entry.begin,
-             fmt::format("expected {} bytes of \"{}\", found {}: the file is truncated",
-                         entry.end - entry.begin, entry.name, available - entry.begin));
-      }
       next = entry.end;
     }
     if (next != available) {
-      fail(data_ + next,
-           fmt::format("expected the end of the file, found {} more bytes", available - next));
+      fail(data_, fmt::format("expected {} bytes of data, found {}", next, available));
     }
   }
 

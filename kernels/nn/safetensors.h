@@ -44,9 +44,9 @@ using Metadata = std::map<std::string, std::string>;
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors, bool force,
                        const Metadata& metadata = {});
 // Reads a file, or those that an index (model.safetensors.index.json) names.
-// Throws ConfigError that names file, offset, expected and found for a damaged file: truncated,
-// header too long, overlapping or out-of-range offsets, sizes that disagree with shapes, another
-// data type than I64, F16, BF16, F32 and F64.
+// Throws ConfigError that names file, offset (or JSON pointer in the header), expected and found
+// for a damaged file: truncated, header too long, overlapping or out-of-range offsets, sizes that
+// disagree with shapes, another data type than I64, F16, BF16, F32 and F64.
 std::vector<NamedTensor> read_safetensors(const std::string& path);
 // The headers alone, in the order of the data. Throws as read_safetensors.
 std::vector<TensorInfo> read_tensor_infos(const std::string& path);

@@ -174,7 +174,7 @@ TEST_F(Checkpoint, RefusesWhatItCannotGoOnFrom) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--resume-training=c"}, "trained for 1 epoch, as many as --epochs=1"},
       {{"--resume-training=none"}, "cannot read none"},
-      {{"--resume-training=cut"}, "the file is truncated"},
+      {{"--resume-training=cut"}, "bytes of data, found"},
       {{"--resume-training=model.pth"}, "safetensors.torch.save_file(torch.load("},
       {{"--resume-training=m"}, "--load-model starts from them"},
       {{"--resume-training=c", "--optimizer=sgd"},
