@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Built on nlohmann's parser, whose exceptions do not reach the caller. A listener checks what it
-// builds, because a built document may be walked by recursion.
+// Built on nlohmann's parser, whose exceptions do not reach the caller. Limits are checked while a
+// document is built, because a built one may be walked by recursion.
 #include "base/json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -19,21 +19,23 @@ namespace {
 
 using nlohmann::json;
 
+// "line 2, column 10"
 std::string line_and_column(std::string_view text, std::size_t position) {
   const std::string_view before = text.substr(0, position);
-  const auto line = 1 + std::ranges::count(before, '\n');
   const std::size_t last_break = before.rfind('\n');
-  const std::size_t column =
-      last_break == std::string_view::npos ? position + 1 : position - last_break;
-  return fmt::format("line {}, column {}", line, column);
+  return fmt::format("line {}, column {}", 1 + std::ranges::count(before, '\n'),
+                     last_break == std::string_view::npos ? position + 1 : position - last_break);
 }
 
-// Listens to nlohmann's parser, which does not recurse. Keeps the pointer to the current value and
-// stops at the first fault. Builds the document in `root` unless that is null.
+// Builds what nlohmann's parser, which does not recurse, reads of `text`. Knows the pointer to the
+// current value, and throws a ConfigError at the first fault.
 template <typename Json>
-class JsonListener {
+class JsonBuilder {
  public:
-  JsonListener(const JsonLimits& limits, Json* root) : limits_(limits), root_(root) {}
+  JsonBuilder(std::string_view text, const std::string& name, const JsonLimits& limits)
+      : text_(text), name_(name), limits_(limits) {}
+
+  Json take() { return std::move(root_); }
 
   bool null() { return next(nullptr); }
   bool boolean(bool value) { return next(value); }
@@ -41,96 +43,80 @@ class JsonListener {
   bool number_unsigned(json::number_unsigned_t value) { return next(value); }
   // Integers beyond 64 bits arrive here too.
   bool number_float(json::number_float_t value, const std::string& literal) {
-    if (!next(value)) return false;
+    next(value);
     if (literal.find_first_of(".eE") != std::string::npos) return true;
-    return refuse(fmt::format("the integer {} does not fit 64 bits", message_text(literal)));
+    refuse(fmt::format("the integer {} does not fit 64 bits", message_text(literal)));
   }
   bool string(std::string& value) { return next(std::move(value)); }
   bool binary(json::binary_t& /*value*/) { return next(nullptr); }
-  bool start_object(std::size_t /*count*/) { return open(false); }
-  bool start_array(std::size_t /*count*/) { return open(true); }
+  bool start_object(std::size_t /*count*/) { return open(Json::object()); }
+  bool start_array(std::size_t /*count*/) { return open(Json::array()); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& value) {
     Level& level = levels_.back();
-    if (limits_.unique_keys && !level.keys.insert(value).second) {
-      level.key.reset();
-      return refuse(fmt::format("the key \"{}\" is there twice", message_text(value)));
+    level.key.reset();
+    if (level.value->contains(value)) {
+      refuse(fmt::format("the key \"{}\" is there twice", message_text(value)));
     }
-    if (level.keys.size() > limits_.most_members) {
-      level.key.reset();
-      return refuse(fmt::format("an object of more than {} members", limits_.most_members));
+    if (level.value->size() == limits_.most_members) {
+      refuse(fmt::format("an object of more than {} members", limits_.most_members));
     }
     level.key = std::move(value);
     return true;
   }
   bool parse_error(std::size_t position, const std::string& /*token*/,
                    const nlohmann::detail::exception& error) {
-    position_ = position == 0 ? 0 : position - 1;  // the parser counts the wrong byte, too
+    // What stands before it is the place, which is not told of every error.
     const std::string_view what = error.what();
     const std::size_t column = what.find(", column ");
-    std::size_t begin =
+    const std::size_t begin =
         column == std::string_view::npos ? what.find("] ") : what.find(": ", column);
-    begin = begin == std::string_view::npos ? 0 : begin + 2;
-    return refuse(cut(what.substr(begin)));
-  }
-
-  // Empty when nothing was wrong.
-  const std::string& why() const { return why_; }
-  // The position of the byte that was wrong. Not set when a whole value was wrong.
-  std::optional<std::size_t> position() const { return position_; }
-  std::string pointer() const {
-    std::vector<std::string> steps;
-    for (const Level& level : levels_) {
-      if (level.array && level.index >= 0) steps.push_back(std::to_string(level.index));
-      if (!level.array && level.key) steps.push_back(pointer_step(*level.key));
-    }
-    return pointer_text(steps);
+    throw ConfigError(fmt::format("{}: not valid JSON: {}, in {}: {}", name_,
+                                  line_and_column(text_, std::max<std::size_t>(position, 1) - 1),
+                                  pointer(), what.substr(begin + 2)));
   }
 
  private:
   struct Level {
-    bool array = false;
-    std::int64_t index = -1;
-    std::optional<std::string> key;
-    std::set<std::string> keys = {};  // keys before it, where they must be unique
-    Json* value = nullptr;            // that is built
+    Json* value;  // that is built
+    std::optional<std::string> key = {};
   };
 
-  static std::string cut(std::string_view what) {
-    constexpr std::size_t kLongest = 300;
-    std::string text;
-    for (const char c : what.substr(0, kLongest)) text += c >= ' ' && c < '\x7f' ? c : '?';
-    return what.size() > kLongest ? text + "..." : text;
+  std::string pointer() const {
+    std::vector<std::string> steps;
+    for (const Level& level : levels_) {
+      if (level.key) steps.push_back(pointer_step(*level.key));
+      if (level.value->is_array() && !level.value->empty()) {
+        steps.push_back(std::to_string(level.value->size() - 1));
+      }
+    }
+    return pointer_text(steps);
   }
 
-  bool refuse(std::string why) {
-    why_ = std::move(why);
-    return false;
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw ConfigError(fmt::format("{}: {}: {}", name_, pointer(), why));
   }
+
   template <typename Value>
   bool next(Value&& value) {
-    if (!levels_.empty()) ++levels_.back().index;
-    if (++values_ > limits_.most_values) {
-      return refuse(fmt::format("more than {} values", limits_.most_values));
-    }
-    if (root_ == nullptr) return true;
-    if (levels_.empty()) {
-      built_ = root_;
-    } else {
-      Level& level = levels_.back();
-      built_ = level.array ? &level.value->emplace_back() : &(*level.value)[*level.key];
+    built_ = &root_;
+    if (!levels_.empty()) {
+      const Level& level = levels_.back();
+      built_ = level.key ? &(*level.value)[*level.key] : &level.value->emplace_back();
     }
     *built_ = std::forward<Value>(value);
+    if (++values_ > limits_.most_values) {
+      refuse(fmt::format("more than {} values", limits_.most_values));
+    }
     return true;
   }
-  bool open(bool array) {
+  bool open(Json container) {
+    next(std::move(container));
     if (levels_.size() == limits_.deepest) {
-      next(nullptr);
-      return refuse(fmt::format("nested deeper than {} levels", limits_.deepest));
+      refuse(fmt::format("nested deeper than {} levels", limits_.deepest));
     }
-    if (!next(array ? Json::array() : Json::object())) return false;
-    levels_.push_back({.array = array, .value = built_});
+    levels_.push_back({built_});
     return true;
   }
   bool close() {
@@ -138,13 +124,13 @@ class JsonListener {
     return true;
   }
 
+  std::string_view text_;
+  const std::string& name_;
   const JsonLimits& limits_;
-  Json* root_;
+  Json root_;
   Json* built_ = nullptr;  // the last value
   std::vector<Level> levels_;
   std::size_t values_ = 0;
-  std::string why_;
-  std::optional<std::size_t> position_;
 };
 
 // Long values are cut in messages: the pointer says where to look.
@@ -179,29 +165,11 @@ std::string pointer_step(std::string_view key) {
 }
 
 std::string pointer_text(const std::vector<std::string>& steps) {
-  constexpr std::size_t kEnds = 6;
   if (steps.empty()) return "(the whole document)";
-  if (steps.size() <= 2 * kEnds) return fmt::format("/{}", fmt::join(steps, "/"));
-  const auto begin = steps.begin(), end = steps.end();
-  return fmt::format("/{}/... ({} levels) .../{}", fmt::join(begin, begin + kEnds, "/"),
-                     steps.size() - 2 * kEnds, fmt::join(end - kEnds, end, "/"));
+  return fmt::format("/{}", fmt::join(steps, "/"));
 }
 
 namespace {
-
-template <typename Json>
-std::optional<JsonFault> listen(std::string_view text, const JsonLimits& limits, Json* root) {
-  const std::size_t nul = text.find('\0');  // the parser takes it for the end
-  const std::string_view safe = text.substr(0, nul);
-  JsonListener<Json> listener(limits, root);
-  json::sax_parse(safe.begin(), safe.end(), &listener);
-  const std::optional<std::size_t> position = listener.position();
-  // Where the text was cut off, its early end is not a fault.
-  const bool cut_off = listener.why().empty() || (position && *position >= safe.size());
-  if (nul != text.npos && cut_off) return JsonFault{"a NUL byte", listener.pointer(), nul};
-  if (listener.why().empty()) return std::nullopt;
-  return JsonFault{listener.why(), listener.pointer(), position};
-}
 
 template <typename Json>
 Json parsed(const std::string& text, const std::string& name, const JsonLimits& limits) {
@@ -211,24 +179,16 @@ Json parsed(const std::string& text, const std::string& name, const JsonLimits& 
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     throw ConfigError(fmt::format("{}: it is empty", name));
   }
-  Json root;
-  if (const auto fault = listen(text, limits, &root)) {
-    throw ConfigError(fmt::format("{}: {}", name, to_string(*fault, text)));
+  if (const std::size_t nul = text.find('\0'); nul != text.npos) {  // the parser's end of a text
+    throw ConfigError(
+        fmt::format("{}: not valid JSON: {}: a NUL byte", name, line_and_column(text, nul)));
   }
-  return root;
+  JsonBuilder<Json> builder(text, name, limits);
+  json::sax_parse(text, &builder);
+  return builder.take();
 }
 
 }  // namespace
-
-std::optional<JsonFault> find_json_fault(std::string_view text, const JsonLimits& limits) {
-  return listen<json>(text, limits, nullptr);
-}
-
-std::string to_string(const JsonFault& fault, std::string_view text) {
-  if (!fault.position) return fmt::format("{}: {}", fault.pointer, fault.why);
-  return fmt::format("not valid JSON: {}, in {}: {}", line_and_column(text, *fault.position),
-                     fault.pointer, fault.why);
-}
 
 json parse_json(const std::string& text, const std::string& name, const JsonLimits& limits) {
   return parsed<json>(text, name, limits);

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,31 +25,19 @@ namespace ddpbench {
 std::string message_text(std::string_view text);
 // A key as one step of a JSON pointer (RFC 6901: ~ and / escaped), shortened as by message_text.
 std::string pointer_step(std::string_view key);
-// The pointer of these steps; "(the whole document)" for none. A long pointer loses its middle.
+// The pointer of these steps; "(the whole document)" for none.
 std::string pointer_text(const std::vector<std::string>& steps);
 
 struct JsonLimits {
-  std::size_t most_bytes = kMiB;  // in the whole text
-  std::size_t deepest = 16;       // levels of arrays and objects
-  bool unique_keys = true;
-  std::size_t most_members = SIZE_MAX;  // of one object, where keys are unique
+  std::size_t most_bytes = kMiB;        // in the whole text
+  std::size_t deepest = 16;             // levels of arrays and objects
+  std::size_t most_members = SIZE_MAX;  // of one object
   std::size_t most_values = SIZE_MAX;   // in the whole text
 };
 
-// The first thing that is wrong with a text.
-struct JsonFault {
-  std::string why;
-  std::string pointer;                  // to the value that it is in
-  std::optional<std::size_t> position;  // the wrong byte; nothing when a whole value is wrong
-};
-
-// Looks for syntax errors and for violations of `limits` (most_bytes apart). It never recurses and
-// never quotes more than a few words. Cost: one pass; it builds nothing.
-std::optional<JsonFault> find_json_fault(std::string_view text, const JsonLimits& limits);
-// "not valid JSON: line 2, column 10, in /layers/0: why", or "/layers/0: why" without a position.
-std::string to_string(const JsonFault& fault, std::string_view text);
-
-// Throws ConfigError "name: ..." for a text that has a fault, is empty or too large. One pass.
+// Throws ConfigError for a text that has a fault, is empty or beyond `limits`: "name: not valid
+// JSON: line 2, column 10, in /layers/0: why", or "name: /layers/0: why" where a whole value is
+// wrong. One pass, without recursion.
 nlohmann::json parse_json(const std::string& text, const std::string& name,
                           const JsonLimits& limits = {});
 // The same, with the members of objects in their order.

@@ -58,19 +58,18 @@ TEST(Json, NamesFileLineColumnAndPointerOfASyntaxError) {
 
 TEST(Json, RefusesAKeyThatIsThereTwice) {
   EXPECT_EQ(refusal(R"({"a": {"b": 1, "\u0062": 2}})"), "f.json: /a: the key \"b\" is there twice");
-  EXPECT_EQ(refusal(R"({"a": 1, "a": 2})", {.unique_keys = false}), "nothing was thrown");
 }
 
 TEST(Json, RefusesDeepNestingWithoutFollowingIt) {
   EXPECT_EQ(refusal(repeated(17, "[") + repeated(17, "]")),
-            "f.json: /0/0/0/0/0/0/... (4 levels) .../0/0/0/0/0/0: nested deeper than 16 levels");
+            "f.json: " + repeated(16, "/0") + ": nested deeper than 16 levels");
   EXPECT_THAT(refusal(repeated(120000, "[")), HasSubstr("nested deeper than 16 levels"));
   EXPECT_THAT(refusal(repeated(120000, "{\"a\":")), HasSubstr("nested deeper than 16 levels"));
 }
 
 TEST(Json, RefusesNulBytesAndWhatFollowsThem) {
   EXPECT_EQ(refusal(std::string("{}\0{", 4)),
-            "f.json: not valid JSON: line 1, column 3, in (the whole document): a NUL byte");
+            "f.json: not valid JSON: line 1, column 3: a NUL byte");
   EXPECT_THAT(refusal(std::string("\"a\0b\"", 5)), HasSubstr("a NUL byte"));
 }
 
