@@ -4,7 +4,6 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
@@ -29,9 +28,6 @@ struct Block {
 
 using BlockTable = std::map<std::string, Block, std::less<>>;
 
-// A layer of a block is copied for every placement, so its text is bounded. That of a layer that
-// makes sense has some hundred bytes.
-constexpr std::size_t kLongestLayer = 4 * kKiB;
 // Numbers in a parameter's value: a pair [h, w].
 constexpr std::size_t kLongestValue = 2;
 
@@ -62,26 +58,11 @@ std::optional<std::string> parameter_in(const Json& value) {
   return text.starts_with('$') ? std::optional(text.substr(1)) : std::nullopt;
 }
 
-// Those of all texts in `value`.
-void collect_parameters(const Json& value, std::set<std::string, std::less<>>& names) {
-  if (const auto name = parameter_in(value)) names.insert(*name);
-  if (value.is_structured())
-    for (const Json& part : value) collect_parameters(part, names);
-}
-
 void read_parameters(const JsonReader& reader, Block& block) {
   if (!reader.has("parameters")) return;
-  std::set<std::string, std::less<>> used;
-  collect_parameters(reader.at("layers").value(), used);
   for (const auto& [name, standard] : reader.at("parameters").members("parameters")) {
     expect_name(standard.place(), name, "parameter name");
     if (!standard.value().is_null()) expect_value(standard);
-    if (!used.contains(name)) {
-      standard.fail(
-          fmt::format("no layer of the block \"{}\" uses the parameter: say \"${}\" "
-                      "where its value belongs",
-                      block.name, name));
-    }
     block.parameters[name] = standard.value();
   }
 }
@@ -98,9 +79,6 @@ void read_input_names(const JsonReader& reader, Block& block) {
   for (const JsonReader& input : inputs) {
     const std::string name = input.string("an input's name");
     expect_name(input.place(), name, "name of an input");
-    if (std::find(block.inputs.begin(), block.inputs.end(), name) != block.inputs.end()) {
-      input.fail(fmt::format("the block \"{}\" has two inputs \"{}\"", block.name, name));
-    }
     block.inputs.push_back(name);
   }
 }
@@ -116,10 +94,6 @@ std::vector<std::string> read_layer_names(const JsonReader& reader, const Block&
       name.fail(fmt::format("\"{}\" is an input of the block \"{}\"; give the layer another name",
                             names.back(), block.name));
     }
-    const std::size_t bytes = layer.value().dump().size();
-    if (bytes <= kLongestLayer) continue;
-    layer.fail(fmt::format("a layer of a block has {} bytes at most, this one has {}",
-                           kLongestLayer, bytes));
   }
   if (names.empty()) {
     reader.at("layers").fail(
@@ -211,10 +185,10 @@ constexpr std::size_t kDeepestBlock = 16;
 // The network, or one placement of a block.
 struct Scope {
   const Block* block = nullptr;  // null: the network
-  const Scope* outer = nullptr;
-  std::string prefix;  // before the names of its layers: "layer1.0."
-  std::string placed;  // what messages add: " (in \"layer1.0\", which /layers/3 places)"
-  Json values;         // of the parameters
+  std::size_t depth = 0;
+  std::string prefix;                         // before the names of its layers: "layer1.0."
+  std::string placed;                         // before the places of its layers: "/layers/3 -> "
+  Json values;                                // of the parameters
   std::map<std::string, std::string> inputs;  // names of the whole network, by their names here
 };
 
@@ -241,11 +215,6 @@ class BlockReader {
     }
     const std::string input(kInputName);
     list_.last = read_entries(layers, Scope{.inputs = {{input, input}}}, input);
-    for (const auto& [name, block] : blocks_) {
-      if (used_.contains(name)) continue;
-      block.place.fail(fmt::format(
-          "no layer places the block \"{}\"; remove it or say \"block\": \"{}\"", name, name));
-    }
     return std::move(list_);
   }
 
@@ -256,28 +225,16 @@ class BlockReader {
                            const std::string& first) {
     std::string previous = first;
     for (const JsonReader& layer : layers) {
-      try {
-        if (scope.block == nullptr) {
-          previous = read_entry(layer, scope, previous);
-        } else {
-          const Json filled = with_values(layer, *scope.block, scope.values);
-          previous = read_entry({filled, layer.place()}, scope, previous);
-        }
-      } catch (const PlacedError&) {
-        throw;
-      } catch (const ConfigError& error) {
-        if (scope.placed.empty()) throw;
-        throw PlacedError(error.what() + scope.placed);
+      if (scope.block == nullptr) {
+        previous = read_entry(layer, scope, previous);
+        continue;
       }
+      const JsonPlace place{layer.place().document, scope.placed + layer.place().pointer};
+      const Json filled = with_values({layer.value(), place}, *scope.block, scope.values);
+      previous = read_entry({filled, place}, scope, previous);
     }
     return previous;
   }
-
-  // An error that says where the block is placed in which it is.
-  class PlacedError : public ConfigError {
-   public:
-    using ConfigError::ConfigError;
-  };
 
   // Returns the name of what the entry gives.
   std::string read_entry(const JsonReader& reader, const Scope& scope,
@@ -296,7 +253,6 @@ class BlockReader {
     if (reader.has("inputs")) {
       for (std::string& input : entry.input_names) input = resolve(scope, input);
     }
-    entry.placed = scope.placed;
     list_.entries.push_back(std::move(entry));
     if (list_.entries.size() > kMostLayers) {
       model_.at("layers").fail(
@@ -338,8 +294,9 @@ class BlockReader {
                             nearest_or_all(name, known)));
     }
     PlacedBlock placement{.block = &found->second};
-    used_.insert(name);
-    expect_no_circle(word, scope, placement.block);
+    if (scope.depth == kDeepestBlock) {
+      word.fail(fmt::format("blocks are nested deeper than {} levels", kDeepestBlock));
+    }
     placement.name = claim(reader, scope.prefix + read_name(reader.at("name")));
     placement.is_repeated = reader.has("repeat");
     if (placement.is_repeated) {
@@ -357,20 +314,6 @@ class BlockReader {
     }
     placement.values = values_for(*placement.block, reader);
     return placement;
-  }
-
-  static void expect_no_circle(const JsonReader& word, const Scope& scope, const Block* block) {
-    std::string path = fmt::format("\"{}\"", block->name);
-    std::size_t depth = 1;
-    for (const Scope* at = &scope; at->block != nullptr; at = at->outer) {
-      path = fmt::format("\"{}\" -> {}", at->block->name, path);
-      if (at->block == block) {
-        word.fail(fmt::format("the block \"{}\" contains itself: {}", block->name, path));
-      }
-      if (++depth > kDeepestBlock) {
-        word.fail(fmt::format("blocks are nested deeper than {} levels", kDeepestBlock));
-      }
-    }
   }
 
   static std::vector<std::string> read_block_inputs(const JsonReader& reader, const Scope& scope,
@@ -412,13 +355,12 @@ class BlockReader {
   void place_once(const JsonReader& reader, const PlacedBlock& placement, const Scope& outer,
                   const std::string& name, const std::vector<std::string>& inputs) {
     const Block& block = *placement.block;
-    Scope scope{
-        .block = &block,
-        .outer = &outer,
-        .prefix = name + ".",
-        .placed = fmt::format(" (in \"{}\", which {} places)", name, reader.place().pointer),
-        .values = placement.values,
-        .inputs = {}};
+    Scope scope{.block = &block,
+                .depth = outer.depth + 1,
+                .prefix = name + ".",
+                .placed = reader.place().pointer + " -> ",
+                .values = placement.values,
+                .inputs = {}};
     for (std::size_t i = 0; i < inputs.size(); ++i) scope.inputs[block.inputs[i]] = inputs[i];
     list_.outputs[name] = scope.prefix + block.output;
     read_entries(block.layers, scope, inputs[0]);
@@ -426,7 +368,6 @@ class BlockReader {
 
   const JsonReader& model_;
   BlockTable blocks_;
-  std::set<std::string, std::less<>> used_;                 // names of blocks
   std::map<std::string, std::string, std::less<>> places_;  // pointer of each name's entry
   LayerList list_;
 };

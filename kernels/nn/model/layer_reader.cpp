@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -43,26 +44,9 @@ std::pair<std::int64_t, std::int64_t> read_extent(const JsonReader& json, std::s
   return {pair[0].integer(what, least, kMostExtent), pair[1].integer(what, least, kMostExtent)};
 }
 
-// Each of these reads what an entry may leave out.
-void read(const JsonReader& json, std::string_view key, std::int64_t& value) {
-  if (json.has(key)) value = json.at(key).integer(key, 1, kMostExtent);
-}
-void read(const JsonReader& json, std::string_view key, double& value) {
-  if (json.has(key)) value = json.at(key).number(key, 0, 1);
-}
-void read(const JsonReader& json, std::string_view key, bool& value) {
-  if (json.has(key)) value = json.at(key).boolean(key);
-}
-void read(const JsonReader& json, std::string_view key, std::int64_t least, std::int64_t& h,
-          std::int64_t& w) {
-  if (json.has(key)) std::tie(h, w) = read_extent(json.at(key), key, least);
-}
-
 // Reads what each side of the map gets: also "same", or [top, bottom, left, right].
-void read_padding(const JsonReader& json, LayerSpec& spec) {
-  if (!json.has("padding")) return;
+void read_padding(const JsonReader& padding, LayerSpec& spec) {
   ops::Window2d& w = spec.window;
-  const JsonReader padding = json.at("padding");
   if (padding.value().is_string()) {
     if (padding.string("padding") != "same")
       padding.fail("padding is a number, [h, w], [top, bottom, left, right] or \"same\"");
@@ -82,107 +66,84 @@ void read_padding(const JsonReader& json, LayerSpec& spec) {
   }
 }
 
-void read_window(const JsonReader& json, LayerEntry& entry) {
-  ops::Window2d& w = entry.spec.window;
-  std::tie(w.kernel_h, w.kernel_w) = read_extent(json.at("kernel"), "kernel", 1);
-  if (entry.spec.type != LayerType::conv2d) w.stride_h = w.kernel_h, w.stride_w = w.kernel_w;
-  read(json, "stride", 1, w.stride_h, w.stride_w);
-  read_padding(json, entry.spec);
-  read(json, "ceil_mode", w.ceil_mode);
-}
-
-void read_weights(const JsonReader& json, std::string_view out_key, LayerEntry& entry) {
-  entry.spec.out = json.at(out_key).integer(out_key, 1, kMostExtent);
-  read(json, "bias", entry.spec.bias);
-  read(json, "trainable", entry.spec.trainable);
-  entry.has_init = json.has("init");
-  if (entry.has_init) entry.spec.init = read_init(json.at("init"));
-}
-
-void read_conv2d(const JsonReader& json, LayerEntry& entry) {
+// Reads the attribute `key` of a layer, which has those before it in its type's list already.
+void read_attribute(const JsonReader& json, std::string_view key, LayerEntry& entry) {
   LayerSpec& spec = entry.spec;
-  read_weights(json, "out_channels", entry);
-  read(json, "dilation", 1, spec.dilation.h, spec.dilation.w);
-  read_window(json, entry);
-  read(json, "groups", spec.groups);
-  if (spec.out % spec.groups == 0) return;
-  json.at("groups").fail(
-      fmt::format("groups is {}, which does not divide out_channels, {}", spec.groups, spec.out));
-}
-
-void read_batch_norm(const JsonReader& json, LayerEntry& entry) {
-  read(json, "eps", entry.spec.eps);
-  read(json, "momentum", entry.spec.momentum);
-  read(json, "affine", entry.spec.affine);
-  read(json, "trainable", entry.spec.trainable);
-}
-
-void read_dropout(const JsonReader& json, LayerEntry& entry) {
-  read(json, "p", entry.spec.drop_probability);
-  if (entry.spec.drop_probability == 1) {
-    json.at("p").fail("p is 1, which drops everything; it must be less");
+  ops::Window2d& w = spec.window;
+  if (key == "out_channels" || key == "out_features") {
+    spec.out = json.integer(key, 1, kMostExtent);
+  } else if (key == "kernel") {
+    std::tie(w.kernel_h, w.kernel_w) = read_extent(json, key, 1);
+    if (spec.type != LayerType::conv2d) w.stride_h = w.kernel_h, w.stride_w = w.kernel_w;
+  } else if (key == "stride") {
+    std::tie(w.stride_h, w.stride_w) = read_extent(json, key, 1);
+  } else if (key == "dilation") {
+    std::tie(spec.dilation.h, spec.dilation.w) = read_extent(json, key, 1);
+  } else if (key == "padding") {
+    read_padding(json, spec);
+  } else if (key == "ceil_mode") {
+    w.ceil_mode = json.boolean(key);
+  } else if (key == "count_include_pad") {
+    spec.count_include_pad = json.boolean(key);
+  } else if (key == "groups") {
+    spec.groups = json.integer(key, 1, kMostExtent);
+    if (spec.out % spec.groups != 0) {
+      json.fail(fmt::format("groups is {}, which does not divide out_channels, {}", spec.groups,
+                            spec.out));
+    }
+  } else if (key == "bias") {
+    spec.bias = json.boolean(key);
+  } else if (key == "trainable") {
+    spec.trainable = json.boolean(key);
+  } else if (key == "init") {
+    entry.has_init = true;
+    spec.init = read_init(json);
+  } else if (key == "output_size") {
+    std::tie(spec.out_h, spec.out_w) = read_extent(json, key, 1);
+  } else if (key == "eps") {
+    spec.eps = json.number(key, 0, 1);
+  } else if (key == "momentum") {
+    spec.momentum = json.number(key, 0, 1);
+  } else if (key == "affine") {
+    spec.affine = json.boolean(key);
+  } else if (key == "p") {
+    spec.drop_probability = json.number(key, 0, 1);
+    if (spec.drop_probability == 1) json.fail("p is 1, which drops everything; it must be less");
+  } else {  // in_channels, in_features, num_features
+    entry.declared_in = json.integer(key, 1, kMostExtent);
   }
 }
 
-void read_average(const JsonReader& json, LayerEntry& entry) {
-  read_window(json, entry);
-  read(json, "count_include_pad", entry.spec.count_include_pad);
-}
-
-void read_adaptive(const JsonReader& json, LayerEntry& entry) {
-  std::tie(entry.spec.out_h, entry.spec.out_w) =
-      read_extent(json.at("output_size"), "output_size", 1);
-}
-
-// Without a size the layer has a second input, which gives it (take_size).
-void read_upsample(const JsonReader& json, LayerEntry& entry) {
-  if (json.has("output_size")) read_adaptive(json, entry);
-}
-
-void read_nothing(const JsonReader&, LayerEntry&) {}
-
-// What an entry of a type has beside its name, type and inputs. `in_key` may say how many channels
-// or features the layer reads.
+// What an entry of a type has beside its name, type and inputs, in the order in which it is read;
+// the first `needed` of them must be there. `in_key` may say how many channels or features the
+// layer reads.
 struct Kind {
-  void (*read)(const JsonReader&, LayerEntry&) = read_nothing;
   std::vector<std::string_view> keys = {};
+  std::size_t needed = 0;
   std::string_view in_key = {};
 };
 
+// Activations, sums and the like have nothing.
 Kind kind_of(LayerType type) {
-  switch (type) {
-    case LayerType::conv2d:
-      return {read_conv2d,
-              {"out_channels", "kernel", "stride", "padding", "bias", "dilation", "groups", "init",
-               "trainable"},
-              "in_channels"};
-    case LayerType::batch_norm2d:
-      return {read_batch_norm, {"eps", "momentum", "affine", "trainable"}, "num_features"};
-    case LayerType::max_pool2d:
-      return {read_window, {"kernel", "stride", "padding", "ceil_mode"}};
-    case LayerType::avg_pool2d:
-      return {read_average, {"kernel", "stride", "padding", "ceil_mode", "count_include_pad"}};
-    case LayerType::adaptive_avg_pool2d:
-      return {read_adaptive, {"output_size"}};
-    case LayerType::upsample_bilinear:
-      return {read_upsample, {"output_size"}};
-    case LayerType::linear:
-      return {[](const JsonReader& json, LayerEntry& entry) {
-                read_weights(json, "out_features", entry);
-              },
-              {"out_features", "bias", "init", "trainable"},
-              "in_features"};
-    case LayerType::dropout:
-      return {read_dropout, {"p"}};
-    case LayerType::relu:
-    case LayerType::relu6:
-    case LayerType::tanh:
-    case LayerType::sigmoid:
-    case LayerType::add:
-    case LayerType::concat:
-      break;
-  }
-  return {};
+  static const std::map<LayerType, Kind> kKinds = {
+      {LayerType::conv2d,
+       {{"out_channels", "kernel", "stride", "dilation", "padding", "groups", "bias", "init",
+         "trainable", "in_channels"},
+        2,
+        "in_channels"}},
+      {LayerType::linear,
+       {{"out_features", "bias", "init", "trainable", "in_features"}, 1, "in_features"}},
+      {LayerType::batch_norm2d,
+       {{"eps", "momentum", "affine", "trainable", "num_features"}, 0, "num_features"}},
+      {LayerType::max_pool2d, {{"kernel", "stride", "padding", "ceil_mode"}, 1}},
+      {LayerType::avg_pool2d,
+       {{"kernel", "stride", "padding", "ceil_mode", "count_include_pad"}, 1}},
+      {LayerType::adaptive_avg_pool2d, {{"output_size"}, 1}},
+      // Without a size the layer has a second input, which gives it (take_size).
+      {LayerType::upsample_bilinear, {{"output_size"}}},
+      {LayerType::dropout, {{"p"}}}};
+  const auto found = kKinds.find(type);
+  return found == kKinds.end() ? Kind{} : found->second;
 }
 
 // An `add` has two inputs, as an `upsample_bilinear` without a size, a `concat` two or more, all
@@ -259,17 +220,19 @@ LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
   json.expect_object("a layer");
   LayerEntry entry{.place = json.place()};
   entry.spec.type = read_type(json.at("type"));
-  Kind kind = kind_of(entry.spec.type);
-  kind.keys.insert(kind.keys.end(), {"name", "type", "inputs"});
-  if (!kind.in_key.empty()) kind.keys.push_back(kind.in_key);
+  const Kind kind = kind_of(entry.spec.type);
+  std::vector<std::string_view> known = kind.keys;
+  known.insert(known.end(), {"name", "type", "inputs"});
   for (const auto& [key, member] : json.members("a layer")) {
     if (key.starts_with("weight") || key.starts_with("share") || key.starts_with("tie"))
       member.fail("layers cannot share weights; each has its own, so leave the key out");
   }
-  json.expect_keys(fmt::format("a layer of type {}", to_string(entry.spec.type)), kind.keys);
+  json.expect_keys(fmt::format("a layer of type {}", to_string(entry.spec.type)), known);
   entry.spec.name = read_name(json.at("name"));
-  read(json, kind.in_key, entry.declared_in);
-  kind.read(json, entry);
+  for (std::size_t i = 0; i < kind.keys.size(); ++i) {
+    const std::string_view key = kind.keys[i];
+    if (i < kind.needed || json.has(key)) read_attribute(json.at(key), key, entry);
+  }
   read_inputs(json, previous, entry);
   return entry;
 }
@@ -280,8 +243,8 @@ bool take_size(LayerEntry& entry, const std::vector<ops::Shape>& inputs) {
   if (inputs[1].size() != 3)
     entry.place.fail(
         fmt::format("the layer \"{}\" cannot take the size of \"{}\" of shape {}, "
-                    "which is no map [channels, h, w]{}",
-                    layer.name, entry.input_names[1], ops::to_string(inputs[1]), entry.placed));
+                    "which is no map [channels, h, w]",
+                    layer.name, entry.input_names[1], ops::to_string(inputs[1])));
   layer.out_h = inputs[1][1], layer.out_w = inputs[1][2];
   return true;
 }
@@ -295,8 +258,8 @@ ops::Shape infer_shape(const LayerEntry& entry, const std::vector<ops::Shape>& i
       read.push_back(
           fmt::format("\"{}\" of shape {}", entry.input_names[i], ops::to_string(inputs[i])));
     }
-    place.fail(fmt::format("the layer \"{}\" cannot read {}: {}{}", layer.name,
-                           fmt::join(read, " and "), why, entry.placed));
+    place.fail(fmt::format("the layer \"{}\" cannot read {}: {}", layer.name,
+                           fmt::join(read, " and "), why));
   };
   const auto expect_addressable = [&](const char* what, const ops::Shape& shape) {
     if (ops::element_count(shape) <= kLargest) return;

@@ -26,9 +26,7 @@ struct LayerEntry {
   std::vector<JsonPlace> input_places;   // of each of them
   bool has_init = false;                 // "init" is there
   std::int64_t declared_in = 0;          // in_channels, in_features or num_features; 0: not given
-  JsonPlace place;                       // "/layers/3"
-  // What ends messages about a layer of a block: " (in \"b.0\", which /layers/3 places)".
-  std::string placed;
+  JsonPlace place;  // "/layers/3"; of a block's layer "/layers/3 -> /blocks/residual/layers/0"
 };
 
 // The largest number in a model, above any size of a layer that makes sense.

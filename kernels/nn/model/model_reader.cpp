@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <queue>
 #include <span>
 
 #include "base/error.h"
@@ -150,67 +148,37 @@ void resolve_inputs(Network& network) {
       const std::optional<int> found =
           name == kInputName ? std::optional(kNetworkInput) : network.find(name);
       if (!found) {
-        entry.input_places[i].fail(fmt::format(
-            "the layer \"{}\" reads \"{}\", which is no layer{}{}", entry.spec.name,
-            message_text(name), nearest_or_all(name, known_names(network)), entry.placed));
+        entry.input_places[i].fail(fmt::format("the layer \"{}\" reads \"{}\", which is no layer{}",
+                                               entry.spec.name, message_text(name),
+                                               nearest_or_all(name, known_names(network))));
       }
       inputs.push_back(*found);
     }
   }
 }
 
-// Follows inputs that are not placed yet until one repeats. That is a cycle, named in data order.
-[[noreturn]] void fail_with_cycle(const Network& network, const std::vector<bool>& placed) {
-  std::vector<int> path;
-  std::vector<bool> on_path(placed.size(), false);
-  auto current = static_cast<int>(std::find(placed.begin(), placed.end(), false) - placed.begin());
-  while (!on_path[static_cast<std::size_t>(current)]) {
-    path.push_back(current);
-    on_path[static_cast<std::size_t>(current)] = true;
-    for (const int input : network.inputs[static_cast<std::size_t>(current)]) {
-      if (input == kNetworkInput || placed[static_cast<std::size_t>(input)]) continue;
-      current = input;
-      break;
-    }
-  }
-  std::string text = fmt::format("\"{}\"", network.name(current));
-  constexpr int kMostNamed = 10;
-  int named = 0;
-  for (auto it = path.rbegin(); *it != current; ++it) {
-    if (named++ == kMostNamed) text += " -> ...";
-    if (named <= kMostNamed) text += fmt::format(" -> \"{}\"", network.name(*it));
-  }
-  network.entry(current).place.fail(
-      fmt::format("the layers form a cycle: {} -> \"{}\"; a network's data flows one way", text,
-                  network.name(current)));
-}
-
-// Positions in an order in which each entry follows its inputs, as close to the file's as possible.
+// Positions in an order in which each entry follows its inputs: the file's, if that is one.
 std::vector<int> topological_order(const Network& network) {
   const std::size_t count = network.entries().size();
-  std::vector<std::vector<std::size_t>> readers(count);
-  std::vector<std::size_t> missing(count, 0);  // inputs that are not placed yet
-  std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
-  for (std::size_t i = 0; i < count; ++i) {
-    for (const int input : network.inputs[i]) {
-      if (input == kNetworkInput) continue;
-      readers[static_cast<std::size_t>(input)].push_back(i);
-      ++missing[i];
-    }
-    if (missing[i] == 0) ready.push(i);
-  }
   std::vector<bool> placed(count, false);
+  const auto is_ready = [&](std::size_t i) {
+    return !placed[i] && std::ranges::all_of(network.inputs[i], [&](int input) {
+      return input == kNetworkInput || placed[static_cast<std::size_t>(input)];
+    });
+  };
   std::vector<int> order;
-  while (!ready.empty()) {
-    const std::size_t next = ready.top();
-    ready.pop();
-    placed[next] = true;
-    order.push_back(static_cast<int>(next));
-    for (const std::size_t reader : readers[next]) {
-      if (--missing[reader] == 0) ready.push(reader);
+  for (std::size_t before = 0; order.size() < count; before = order.size()) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!is_ready(i)) continue;
+      placed[i] = true;
+      order.push_back(static_cast<int>(i));
     }
+    if (order.size() > before) continue;
+    const auto waiting = static_cast<int>(std::ranges::find(placed, false) - placed.begin());
+    network.entry(waiting).place.fail(
+        fmt::format("the layer \"{}\" waits for a cycle of layers; a network's data flows one way",
+                    network.name(waiting)));
   }
-  if (order.size() < count) fail_with_cycle(network, placed);
   return order;
 }
 
@@ -273,8 +241,8 @@ void expect_all_used(const Network& network, const std::vector<int>& outputs) {
   if (unused == used.end()) return;
   const LayerEntry& entry = network.entry(static_cast<int>(unused - used.begin()));
   entry.place.fail(fmt::format(
-      "the output \"{}\" does not depend on the layer \"{}\"; remove the layer or connect it{}",
-      network.name(outputs[0]), entry.spec.name, entry.placed));
+      "the output \"{}\" does not depend on the layer \"{}\"; remove the layer or connect it",
+      network.name(outputs[0]), entry.spec.name));
 }
 
 // Outputs are ends of the graph: what they give is not taken into other layers' operations.
@@ -286,8 +254,8 @@ void expect_outputs_unread(const Network& network, const std::vector<int>& outpu
       const LayerEntry& reader = network.entries()[i];
       reader.place.fail(
           fmt::format("the layer \"{}\" reads \"{}\", which is an output; outputs are read by "
-                      "no layer{}",
-                      reader.spec.name, network.name(read), reader.placed));
+                      "no layer",
+                      reader.spec.name, network.name(read)));
     }
   }
 }
