@@ -205,10 +205,6 @@ std::string check_checkpoint(const Options& options, const nn::ModelSpec& model)
     notes.push_back(
         fmt::format("{} holds {}, converted to fp32", path, to_string(converted->type)));
   }
-  if (const std::size_t counts = nn::missing_batch_counts(tensors); counts > 0) {
-    notes.push_back(fmt::format("{} has no num_batches_tracked of {}; taken as 0", path,
-                                counted(counts, "batch norm")));
-  }
   return notes.empty() ? "" : fmt::format("weights: {}", fmt::join(notes, "; "));
 }
 

@@ -16,7 +16,6 @@
 namespace ddpbench::nn {
 namespace {
 
-constexpr std::string_view kMeanName = ".running_mean";
 constexpr std::string_view kBatchCountName = ".num_batches_tracked";
 
 // "<how many> <what> (<the first of them>, and <n> more)"
@@ -60,42 +59,20 @@ std::vector<TensorInfo> checkpoint_tensors(const ModelSpec& model) {
 }
 
 std::string wrapper_prefix(const ModelSpec& model, const std::vector<TensorInfo>& tensors) {
-  if (tensors.empty()) return "";
+  constexpr std::string_view kWrappers[] = {"module.", "_orig_mod.", "model."};
   const std::vector<TensorInfo> wanted = checkpoint_tensors(model);
-  std::set<std::string_view> own;
-  for (const TensorInfo& tensor : wanted) own.insert(tensor.name);
-  // A layer of the network may be called as a wrapper is: the prefix that leaves the most names of
-  // the network counts.
-  std::string prefix, best;
-  std::ptrdiff_t most = 0;
-  while (true) {
-    const auto is_wrapped = [&](const std::string& name) { return name.starts_with(prefix); };
-    if (!std::ranges::all_of(tensors, is_wrapped, &TensorInfo::name)) return best;
-    const std::ptrdiff_t known = std::ranges::count_if(tensors, [&](const TensorInfo& tensor) {
-      return own.contains(std::string_view(tensor.name).substr(prefix.size()));
+  std::string prefix;
+  const auto is_own = [&](const TensorInfo& own) { return prefix + own.name == tensors[0].name; };
+  while (!tensors.empty() && std::ranges::none_of(wanted, is_own)) {
+    const auto next = std::ranges::find_if(kWrappers, [&](std::string_view wrapper) {
+      return std::ranges::all_of(tensors, [&](const TensorInfo& tensor) {
+        return tensor.name.starts_with(prefix + std::string(wrapper));
+      });
     });
-    if (known > most) {
-      most = known;
-      best = prefix;
-    }
-    const std::string_view rest = std::string_view(tensors[0].name).substr(prefix.size());
-    constexpr std::string_view kWrappers[] = {"module.", "_orig_mod.", "model."};
-    const auto next = std::ranges::find_if(
-        kWrappers, [&](std::string_view wrapper) { return rest.starts_with(wrapper); });
-    if (next == std::end(kWrappers)) return best;
+    if (next == std::end(kWrappers)) break;
     prefix += *next;
   }
-}
-
-std::size_t missing_batch_counts(const std::vector<TensorInfo>& tensors) {
-  std::set<std::string_view> all;
-  for (const TensorInfo& tensor : tensors) all.insert(tensor.name);
-  return static_cast<std::size_t>(std::ranges::count_if(tensors, [&](const TensorInfo& tensor) {
-    const std::string& name = tensor.name;
-    if (!name.ends_with(kMeanName)) return false;
-    const std::string layer = name.substr(0, name.size() - kMeanName.size());
-    return !all.contains(layer + std::string(kBatchCountName));
-  }));
+  return prefix;
 }
 
 std::vector<std::optional<std::size_t>> match_checkpoint(const ModelSpec& model,

@@ -25,16 +25,14 @@ inline constexpr std::string_view kVarianceName = ".running_var";
 
 // What all names begin with that were saved from a network within DataParallel or
 // DistributedDataParallel ("module."), torch.compile ("_orig_mod."), Lightning and others
-// ("model."), or several of them, where no layer's name does; empty: nothing.
+// ("model."), or several of them, up to where the first name is one of the network's; empty:
+// nothing.
 std::string wrapper_prefix(const ModelSpec& model, const std::vector<TensorInfo>& tensors);
-// Of how many batch norms there is the running mean without the count of batches. Checkpoints that
-// PyTorch wrote before it had that count, as many of torchvision's first ones, have none. It is
-// then 0, as PyTorch takes it.
-std::size_t missing_batch_counts(const std::vector<TensorInfo>& tensors);
 
 // For each of checkpoint_tensors() the index in `tensors`, in any order and also where all names
-// have that prefix; not set: a count of batches that is missing. Throws ConfigError that begins
-// with `origin`, and counts and names tensors that are missing, surplus, or of another shape or
+// have that prefix; not set: a count of batches that is missing, as in files that PyTorch wrote
+// before it had that count; it is then 0, as PyTorch takes it. Throws ConfigError that begins with
+// `origin`, and counts and names tensors that are missing, surplus, or of another shape or
 // type (both are told).
 std::vector<std::optional<std::size_t>> match_checkpoint(const ModelSpec& model,
                                                          const std::vector<TensorInfo>& tensors,

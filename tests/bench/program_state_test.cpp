@@ -146,7 +146,7 @@ TEST_F(NormalizedProgram, LoadsTheFilesOfAnIndexAndSaysWhatItChanges) {
                                HasSubstr("safetensors.torch.save_file")));
 }
 
-TEST_F(NormalizedProgram, LoadsAnOlderFileWithoutCountsOfBatchesAndSaysSo) {
+TEST_F(NormalizedProgram, LoadsAnOlderFileWithoutCountsOfBatches) {
   run("single", {"--save-model=m.safetensors"});
   auto tensors = nn::read_safetensors(program.path("m.safetensors"));
   std::erase_if(tensors, [](const auto& tensor) { return tensor.type == DataType::int64; });
@@ -154,8 +154,6 @@ TEST_F(NormalizedProgram, LoadsAnOlderFileWithoutCountsOfBatchesAndSaysSo) {
   const auto result = program.run(
       small_run("ddp", {"--load-model=old.safetensors", "--save-model=n.safetensors", "--force"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out,
-              HasSubstr("old.safetensors has no num_batches_tracked of 2 batch norms; taken as 0"));
   for (const nn::NamedTensor& tensor : nn::read_safetensors(program.path("n.safetensors"))) {
     if (tensor.type == DataType::int64) {
       EXPECT_THAT(tensor.integers, ElementsAre(kSteps)) << tensor.name;
