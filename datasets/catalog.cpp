@@ -97,6 +97,7 @@ const std::vector<CatalogEntry>& rows() {
                     {},
                     {170052171,
                      "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"}}},
+         .unpacks_to = "cifar-10-batches-bin",
          .folders = {"cifar-10-batches-bin", "cifar10/cifar-10-batches-bin", ""},
          .signs = {"test_batch.bin", "cifar-10-binary.tar.gz", "cifar-10-batches-py",
                    "cifar-10-python.tar.gz", "batches.meta"},

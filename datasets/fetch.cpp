@@ -2,22 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Works file by file: a file that is there and correct stays, the others are downloaded, by
-// libcurl's easy interface in the calling thread, and checked while they arrive.
+// libcurl's easy interface in the calling thread, and checked.
 #include "datasets/fetch.h"
 
 #include <curl/curl.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <optional>
+#include <span>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -31,22 +35,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Throws ConfigError when the file cannot be read.
-void hash_file(const std::string& path, Sha256& sum) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> buffer(std::size_t{1} << 18);
-  while (file) {
-    file.read(buffer.data(), std::ssize(buffer));
-    sum.update(std::as_bytes(std::span(buffer).first(static_cast<std::size_t>(file.gcount()))));
-  }
-  if (!file.eof())
-    throw ConfigError(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
-}
+// A tar archive (POSIX.1-1988 "ustar"): a header of 512 bytes precedes each file, whose contents
+// are filled up to the next multiple of 512. Blocks of zeros end the archive.
+constexpr std::uint64_t kTarBlock = 512;
+struct TarMember {
+  std::string name;
+  std::uint64_t bytes = 0;
+};
 
-bool has_sum(const std::string& path, std::string_view expected) {
-  Sha256 sum;
-  hash_file(path, sum);
-  return sum.finish() == expected;
+// Reads a member's header; nothing at the archive's end.
+std::optional<TarMember> next_member(FileBytes& archive) {
+  std::array<char, kTarBlock> header{};
+  const std::size_t n =
+      archive.read({reinterpret_cast<std::uint8_t*>(header.data()), header.size()});
+  if (n < header.size() || header[0] == '\0') return std::nullopt;
+  const std::string_view name(header.data(), 100), size(header.data() + 124, 11);
+  TarMember member{.name = std::string(name.substr(0, name.find('\0')))};
+  std::from_chars(size.data(), size.data() + size.size(), member.bytes, 8);
+  return member;
 }
 
 // libcurl, opened when something is downloaded: it brings 27 further libraries, and binding them
@@ -76,7 +82,7 @@ struct CurlLibrary {
   decltype(&::curl_easy_cleanup) easy_cleanup = nullptr;
 };
 
-// One file on its way: its bytes are written, counted and hashed as they arrive.
+// One file on its way: its bytes are written and counted as they arrive, and hashed at the end.
 class Download {
  public:
   // `path`: the destination, whose directory exists. `progress` may be empty.
@@ -92,36 +98,25 @@ class Download {
   // After an error the path is as it was before. What arrived before a connection broke stays
   // beside it and the next download goes on from there; where that proves wrong, from the start.
   void run(double timeout_s) {
-    for (bool resumes = take_up();; resumes = false) {
+    if (file_.written() > expected_.bytes) file_.restart();
+    for (bool resumes = file_.written() > 0;; resumes = false) {
       try {
-        if (received_ != expected_.bytes) transfer(std::max(1L, std::lround(std::ceil(timeout_s))));
+        if (file_.written() != expected_.bytes) {
+          transfer(std::max(1L, std::lround(std::ceil(timeout_s))));
+        }
         return finish();
       } catch (const ConfigError&) {
-        restart();
+        file_.restart();
+        failure_ = nullptr;
         if (!resumes) throw;
       }
     }
   }
 
  private:
-  // Whether an earlier download left bytes, which are counted and hashed then.
-  bool take_up() {
-    if (file_.written() > expected_.bytes) file_.restart();
-    received_ = file_.written();
-    if (received_ > 0) hash_file(file_.part().string(), sum_);
-    return received_ > 0;
-  }
-
-  void restart() {
-    file_.restart();
-    sum_ = Sha256();
-    received_ = 0;
-    failure_ = nullptr;
-  }
-
   void finish() {
-    if (received_ != expected_.bytes) disagree_about_size("");
-    const std::string found = sum_.finish();
+    if (file_.written() != expected_.bytes) disagree_about_size("", file_.written());
+    const std::string found = file_sha256(file_.part().string());
     if (found != expected_.sha256) {
       throw ConfigError(fmt::format(
           "{}: expected SHA-256 {}, found {}; the download was corrupted, or the server holds "
@@ -154,7 +149,7 @@ class Download {
     set(CURLOPT_ERRORBUFFER, error_text.data());
     set(CURLOPT_WRITEFUNCTION, &Download::on_bytes);
     set(CURLOPT_WRITEDATA, static_cast<void*>(this));
-    const auto start = static_cast<curl_off_t>(received_);
+    const auto start = static_cast<curl_off_t>(file_.written());
     set(CURLOPT_RESUME_FROM_LARGE, start);
     const CURLcode code = library.easy_perform(curl.get());
     if (failure_) std::rethrow_exception(failure_);
@@ -180,28 +175,25 @@ class Download {
   }
 
   void receive(std::span<const std::byte> bytes) {
-    received_ += bytes.size();
-    if (received_ > expected_.bytes) disagree_about_size("at least ");
+    const std::uint64_t received = file_.written() + bytes.size();
+    if (received > expected_.bytes) disagree_about_size("at least ", received);
     file_.write(bytes);
-    sum_.update(bytes);
     const auto now = std::chrono::steady_clock::now();
     if (!progress_ || now - reported_ < std::chrono::seconds(2)) return;
     reported_ = now;
-    progress_(fmt::format("{}: {:.1f} of {:.1f} MB", path_, 1e-6 * static_cast<double>(received_),
+    progress_(fmt::format("{}: {:.1f} of {:.1f} MB", path_, 1e-6 * static_cast<double>(received),
                           1e-6 * static_cast<double>(expected_.bytes)));
   }
 
-  [[noreturn]] void disagree_about_size(const char* prefix) const {
+  [[noreturn]] void disagree_about_size(const char* prefix, std::uint64_t found) const {
     throw ConfigError(
-        fmt::format("{}: expected {} bytes, found {}{}", url_, expected_.bytes, prefix, received_));
+        fmt::format("{}: expected {} bytes, found {}{}", url_, expected_.bytes, prefix, found));
   }
 
   const std::string url_, path_;
   const Fingerprint expected_;
   const std::function<void(const std::string& line)>& progress_;
   NewFile file_;
-  Sha256 sum_;
-  std::uint64_t received_ = 0;
   std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
   std::exception_ptr failure_;
 };
@@ -212,7 +204,7 @@ FileState inspect(const fs::path& path, const Fingerprint& expected) {
   state.present = fs::exists(path, error);
   if (!state.present || !fs::is_regular_file(path, error)) return state;
   state.bytes = fs::file_size(path, error);
-  state.correct = state.bytes == expected.bytes && has_sum(state.path, expected.sha256);
+  state.correct = state.bytes == expected.bytes && file_sha256(state.path) == expected.sha256;
   return state;
 }
 
@@ -248,24 +240,24 @@ void unpack(const CatalogEntry& entry, const fs::path& directory) try {
 
 }  // namespace
 
-void Sha256::Free::operator()(evp_md_ctx_st* context) const noexcept { EVP_MD_CTX_free(context); }
-
-Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  ensure(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1,
+std::string file_sha256(const std::string& path) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                        &EVP_MD_CTX_free);
+  ensure(context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1,
          "OpenSSL offers no SHA-256");
-}
-
-void Sha256::update(std::span<const std::byte> bytes) {
-  ensure(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1, "SHA-256 update");
-}
-
-std::string Sha256::finish() {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> buffer(std::size_t{1} << 18);
+  while (file) {
+    file.read(buffer.data(), std::ssize(buffer));
+    const auto bytes = static_cast<std::size_t>(file.gcount());
+    ensure(EVP_DigestUpdate(context.get(), buffer.data(), bytes) == 1, "SHA-256 update");
+  }
+  if (!file.eof())
+    throw ConfigError(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
   std::array<std::uint8_t, EVP_MAX_MD_SIZE> digest{};
   unsigned bytes = 0;
-  ensure(EVP_DigestFinal_ex(context_.get(), digest.data(), &bytes) == 1, "SHA-256 final");
-  std::string hexadecimal;
-  for (unsigned i = 0; i < bytes; ++i) hexadecimal += fmt::format("{:02x}", digest[i]);
-  return hexadecimal;
+  ensure(EVP_DigestFinal_ex(context.get(), digest.data(), &bytes) == 1, "SHA-256 final");
+  return fmt::format("{:02x}", fmt::join(std::span(digest).first(bytes), ""));
 }
 
 void fetch_files(const CatalogEntry& entry, const FetchOptions& options) {
@@ -326,10 +318,6 @@ std::vector<FileState> inspect_files(const CatalogEntry& entry, const std::strin
     if (unpacked.present) states.back() = std::move(unpacked);
   }
   return states;
-}
-
-void fetch_dataset(const std::string& name, const FetchOptions& options) {
-  fetch_files(find_in_catalog(name), options);
 }
 
 // As the XDG Base Directory Specification requires, a relative XDG_CACHE_HOME is ignored.

@@ -6,14 +6,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "datasets/dataset.h"
-
-struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
 
 namespace ddpbench::data {
 
@@ -25,11 +21,9 @@ struct FetchOptions {
   std::function<void(const std::string& line)> progress;  // may be empty
 };
 
-// Throws ConfigError (unknown name; wrong checksum or size, naming URL, expected and found) or
-// UnavailableError (network, HTTP status). A broken download leaves <file>.part, from which the
-// next one goes on.
-void fetch_dataset(const std::string& name, const FetchOptions& options);
-// The same for an entry that need not be in the catalog.
+// Downloads the files of a data set, and unpacks what CatalogEntry::unpacks_to says. Throws
+// ConfigError (wrong checksum or size, naming URL, expected and found) or UnavailableError
+// (network, HTTP status). A broken download leaves <file>.part, from which the next one goes on.
 void fetch_files(const CatalogEntry& entry, const FetchOptions& options);
 
 struct FileState {
@@ -44,19 +38,8 @@ std::vector<FileState> inspect_files(const CatalogEntry& entry, const std::strin
 // when neither is set.
 std::string default_data_directory(const char* xdg_cache_home, const char* home);
 
-// SHA-256 (FIPS 180-4) of bytes that arrive in pieces.
-class Sha256 {
- public:
-  Sha256();
-  void update(std::span<const std::byte> bytes);
-  // Returns lower-case hexadecimal. To be called once, after the last update().
-  std::string finish();
-
- private:
-  struct Free {
-    void operator()(evp_md_ctx_st* context) const noexcept;
-  };
-  std::unique_ptr<evp_md_ctx_st, Free> context_;
-};
+// The SHA-256 (FIPS 180-4) of a file, in lower-case hexadecimal. Throws ConfigError when it cannot
+// be read.
+std::string file_sha256(const std::string& path);
 
 }  // namespace ddpbench::data

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <new>
@@ -128,21 +127,6 @@ std::size_t FileBytes::read(std::span<std::uint8_t> out) {
     break;
   }
   return filled;
-}
-
-void FileBytes::skip(std::uint64_t bytes) {
-  gzseek(file_.get(), static_cast<z_off_t>(bytes), SEEK_CUR);
-}
-
-std::optional<TarMember> next_member(FileBytes& archive) {
-  std::array<char, kTarBlock> header{};
-  const std::size_t n =
-      archive.read({reinterpret_cast<std::uint8_t*>(header.data()), header.size()});
-  if (n < header.size() || header[0] == '\0') return std::nullopt;
-  const std::string_view name(header.data(), 100), size(header.data() + 124, 11);
-  TarMember member{.name = std::string(name.substr(0, name.find('\0')))};
-  std::from_chars(size.data(), size.data() + size.size(), member.bytes, 8);
-  return member;
 }
 
 }  // namespace ddpbench::data

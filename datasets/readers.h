@@ -29,9 +29,8 @@ std::unique_ptr<DatasetSource> open_idx_dataset(const CatalogEntry& entry,
                                                 const std::string& directory);
 
 // CatalogEntry::open for CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html, "binary version").
-// Looks for data_batch_1.bin to data_batch_5.bin and test_batch.bin, then for the archive, the
-// entry's only file. Fewer training files and records than were published are fine (a
-// subset); an archive must be whole.
+// Looks for data_batch_1.bin to data_batch_5.bin and test_batch.bin. Other numbers of training
+// files and of records than were published are fine (a subset).
 std::unique_ptr<DatasetSource> open_cifar_dataset(const CatalogEntry& entry,
                                                   const std::string& directory);
 
@@ -82,8 +81,6 @@ class FileBytes {
   // Fills `out` with the next bytes and returns their number, which is less than out.size() only at
   // the end of the contents. Throws ConfigError for a damaged or shortened gzip stream.
   std::size_t read(std::span<std::uint8_t> out);
-  // Passes over bytes, which only read() finds damaged.
-  void skip(std::uint64_t bytes);
 
  private:
   struct Close {
@@ -94,17 +91,6 @@ class FileBytes {
   std::uint64_t size_on_disk_ = 0;
   bool gzip_ = false;
 };
-
-// A tar archive (POSIX.1-1988 "ustar"): a header of 512 bytes precedes each file, whose contents
-// are filled up to the next multiple of 512. Blocks of zeros end the archive.
-inline constexpr std::uint64_t kTarBlock = 512;
-struct TarMember {
-  std::string name;
-  std::uint64_t bytes = 0;
-};
-
-// Reads a member's header; nothing at the archive's end.
-std::optional<TarMember> next_member(FileBytes& archive);
 
 // [height, width, channels] bytes: red, green and blue of a photograph, or one label.
 struct Image {

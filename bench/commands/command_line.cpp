@@ -78,7 +78,7 @@ int fetch_data(const ParsedCommand& command) {
   if (!command.options.quiet) {
     options.progress = [](const std::string& line) { say("{}\n", line); };
   }
-  for (const std::string& name : command.names) data::fetch_dataset(name, options);
+  for (const auto& name : command.names) data::fetch_files(data::find_in_catalog(name), options);
   return 0;
 }
 

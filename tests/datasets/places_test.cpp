@@ -152,7 +152,8 @@ TEST_F(Places, ThatAreOthersAreNamedInsteadOfDrawnImages) {
 }
 
 TEST_F(Places, OfPythonsFormOfCifarAreExplained) {
-  for (const std::string name : {"cifar-10-batches-py/test_batch", "cifar-10-python.tar.gz"}) {
+  for (const std::string name :
+       {"cifar-10-batches-py/test_batch", "cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"}) {
     write_file(path(name), "\x80\4pickle");
     EXPECT_THAT(refusal("cifar10"),
                 AllOf(HasSubstr(path(name.substr(0, name.find('/'))) + " is not read"),
@@ -180,7 +181,10 @@ TEST_F(Places, MayBeTheFolderOfCifarsArchiveItself) {
 
 TEST(Fetch, SaysWhoDownloadsWhatItDoesNot) {
   EXPECT_THAT(
-      [] { fetch_dataset("kmnist", {.directory = "/nowhere", .base_url = "", .progress = {}}); },
+      [] {
+        fetch_files(find_in_catalog("kmnist"),
+                    {.directory = "/nowhere", .base_url = "", .progress = {}});
+      },
       ThrowsMessage<ConfigError>(
           HasSubstr("kmnist has no files to fetch: torchvision downloads it")));
 }

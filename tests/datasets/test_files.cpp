@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "datasets/catalog.h"
+#include "datasets/fetch.h"
 
 namespace ddpbench::data {
 
@@ -110,6 +111,12 @@ std::string error_of_decoding(const fs::path& directory) {
     return error.what();
   }
   return "";
+}
+
+std::string sha256_of(const std::string& bytes) {
+  const TemporaryDirectory directory;
+  write_file(directory.path() / "bytes", bytes);
+  return file_sha256((directory.path() / "bytes").string());
 }
 
 static std::string octal(std::size_t value, std::size_t digits) {

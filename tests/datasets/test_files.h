@@ -54,6 +54,8 @@ std::vector<std::byte> open_and_decode(const std::filesystem::path& directory,
 // The message of the ConfigError that open_and_decode throws; empty when it throws none.
 std::string error_of_decoding(const std::filesystem::path& directory);
 
+std::string sha256_of(const std::string& bytes);
+
 // A member of a tar archive: header and contents.
 std::string tar_member(const std::string& name, const std::string& contents, char type = '0');
 
