@@ -135,10 +135,7 @@ class JsonBuilder {
 
 // Long values are cut in messages: the pointer says where to look.
 std::string excerpt(const json& value) {
-  constexpr std::size_t kLongest = kLongestValue - 3;
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() <= kLongest) return text;
-  return std::string(cut_at_character(text, kLongest)) + "...";
+  return message_text(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 }  // namespace
@@ -222,6 +219,7 @@ void JsonReader::expect_object(std::string_view what) const {
 }
 
 void JsonReader::expect_keys(std::string_view what, std::span<const std::string_view> known) const {
+  expect_object(what);
   for (const auto& [key, value] : value_->items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     place_.step(key).fail(fmt::format("unknown key \"{}\" in {}{}", message_text(key), what,
@@ -258,6 +256,16 @@ std::vector<std::pair<std::string, JsonReader>> JsonReader::members(std::string_
 std::string JsonReader::string(std::string_view what) const {
   expect(value_->is_string(), *this, what, "a string");
   return value_->get<std::string>();
+}
+
+std::size_t JsonReader::word(std::string_view what, std::span<const std::string_view> known) const {
+  const std::string found = string(what);
+  const auto at = std::ranges::find(known, found);
+  if (at == known.end()) {
+    fail(fmt::format("unknown {} \"{}\"{}", what, message_text(found),
+                     nearest_or_all(found, known)));
+  }
+  return static_cast<std::size_t>(at - known.begin());
 }
 
 bool JsonReader::boolean(std::string_view what) const {

@@ -68,7 +68,7 @@ class JsonReader {
   [[noreturn]] void fail(const std::string& message) const { place_.fail(message); }
 
   void expect_object(std::string_view what) const;
-  // Every key must be one of `known`; the message names the nearest.
+  // An object, of which every key must be one of `known`; the message names the nearest.
   void expect_keys(std::string_view what, std::span<const std::string_view> known) const;
   bool has(std::string_view key) const;
   JsonReader at(std::string_view key) const;  // ConfigError naming the missing key
@@ -77,6 +77,8 @@ class JsonReader {
   // Returns an object's members in the order of their keys.
   std::vector<std::pair<std::string, JsonReader>> members(std::string_view what) const;
   std::string string(std::string_view what) const;
+  // The index of a string in `known`; the message names the nearest.
+  std::size_t word(std::string_view what, std::span<const std::string_view> known) const;
   bool boolean(std::string_view what) const;
   std::int64_t integer(std::string_view what, std::int64_t least, std::int64_t most) const;
   double number(std::string_view what, double least, double most) const;

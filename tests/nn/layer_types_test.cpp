@@ -225,7 +225,7 @@ std::vector<WrongLayer> wrong_layers() {
       {"UnknownInit",
        conv(R"(, "init": "normal_fan_in")"),
        "/layers/0/init:",
-       {R"(unknown init "normal_fan_in")", "normal_fan_out", "a number"}},
+       {R"(unknown init "normal_fan_in")", "normal_fan_out"}},
       {"NegativeInit", conv(R"(, "init": -1)"), "/layers/0/init:", {"deviation", "from 0"}},
       {"DilationZero", conv(R"(, "dilation": 0)"), "/layers/0/dilation:", {"from 1 to", "found 0"}},
       {"DilationBeyondTheMap",

@@ -105,7 +105,6 @@ std::vector<std::string> read_layer_names(const JsonReader& reader, const Block&
 Block read_block(const std::string& name, const JsonReader& reader) {
   constexpr std::array kKeys = {"parameters"sv, "inputs"sv, "layers"sv, "output"sv};
   expect_name(reader.place(), name, "block name");
-  reader.expect_object("a block");
   reader.expect_keys("a block", kKeys);
   Block block{name, reader.place(), reader.at("layers").elements("layers")};
   read_input_names(reader, block);
@@ -162,7 +161,6 @@ Json values_for(const Block& block, const JsonReader& placement) {
   const bool has_values = placement.has("with");
   if (has_values) {
     const JsonReader given = placement.at("with");
-    given.expect_object("with");
     given.expect_keys(fmt::format("the values for the block \"{}\"", block.name),
                       keys_of_object(values));
     for (const auto& [name, value] : given.members("with")) {

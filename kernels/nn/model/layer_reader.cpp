@@ -20,16 +20,6 @@
 namespace ddpbench::nn {
 namespace {
 
-LayerType read_type(const JsonReader& json) {
-  const std::string word = json.string("a layer's type");
-  const auto found = std::find(kLayerTypeNames.begin(), kLayerTypeNames.end(), word);
-  if (found == kLayerTypeNames.end()) {
-    json.fail(fmt::format("unknown layer type \"{}\"{}", message_text(word),
-                          nearest_or_all(word, kLayerTypeNames)));
-  }
-  return static_cast<LayerType>(found - kLayerTypeNames.begin());
-}
-
 // Reads a number for both directions, or [h, w].
 std::pair<std::int64_t, std::int64_t> read_extent(const JsonReader& json, std::string_view what,
                                                   std::int64_t least) {
@@ -197,15 +187,7 @@ Init read_init(const JsonReader& json) {
   if (json.value().is_number()) {
     return {InitKind::normal, json.number("the deviation of a normal distribution", 0, 1e3)};
   }
-  const std::string word = json.string("init");
-  const auto found = std::find(kInitNames.begin(), kInitNames.end(), word);
-  if (found == kInitNames.end()) {
-    json.fail(
-        fmt::format("unknown init \"{}\"{}, or a number (the deviation of a normal "
-                    "distribution)",
-                    message_text(word), nearest_or_all(word, kInitNames)));
-  }
-  return {static_cast<InitKind>(found - kInitNames.begin())};
+  return {static_cast<InitKind>(json.word("init", kInitNames))};
 }
 
 std::string read_name(const JsonReader& json) {
@@ -219,7 +201,7 @@ std::string read_name(const JsonReader& json) {
 LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
   json.expect_object("a layer");
   LayerEntry entry{.place = json.place()};
-  entry.spec.type = read_type(json.at("type"));
+  entry.spec.type = static_cast<LayerType>(json.at("type").word("layer type", kLayerTypeNames));
   const Kind kind = kind_of(entry.spec.type);
   std::vector<std::string_view> known = kind.keys;
   known.insert(known.end(), {"name", "type", "inputs"});

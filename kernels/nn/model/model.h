@@ -107,8 +107,6 @@ struct AuxiliaryOutput {
   double weight = 1;  // of its loss in the total
   double label_smoothing = 0;
 };
-// Networks have one or two.
-inline constexpr std::size_t kMostAuxiliaryOutputs = 16;
 
 struct ModelSpec {
   std::string name;
