@@ -309,7 +309,7 @@ std::vector<BadModel> bad_models() {
       {"UnknownOutput",
        with_layers(kHead, R"(, "output": "heat")"),
        "m.json at /output:",
-       {R"("heat" is no layer)", R"(did you mean "head"?)"}},
+       {R"(the output is "heat", which is no layer)", R"(did you mean "head"?)"}},
       {"UnusedLayer",
        with_layers(R"({"name": "r", "type": "relu"},
                                      {"name": "fc", "type": "linear", "inputs": ["input"], "out_features": 2})"),

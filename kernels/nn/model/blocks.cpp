@@ -212,7 +212,15 @@ class BlockReader {
                              layers.size()));
     }
     const std::string input(kInputName);
-    list_.last = read_entries(layers, Scope{.inputs = {{input, input}}}, input);
+    list_.last = list_.positions.at(read_entries(layers, Scope{.inputs = {{input, input}}}, input));
+    for (LayerEntry& entry : list_.entries) {
+      const std::string what = fmt::format("the layer \"{}\" reads", entry.spec.name);
+      for (std::size_t i = 0; i < entry.input_names.size(); ++i) {
+        const std::string& name = entry.input_names[i];
+        entry.spec.inputs.push_back(
+            name == input ? kNetworkInput : list_.position_of(name, entry.input_places[i], what));
+      }
+    }
     return std::move(list_);
   }
 
@@ -251,6 +259,7 @@ class BlockReader {
     if (reader.has("inputs")) {
       for (std::string& input : entry.input_names) input = resolve(scope, input);
     }
+    list_.positions[entry.spec.name] = static_cast<int>(list_.entries.size());
     list_.entries.push_back(std::move(entry));
     if (list_.entries.size() > kMostLayers) {
       model_.at("layers").fail(
@@ -346,7 +355,7 @@ class BlockReader {
       place_once(reader, placement, scope, name, inputs);
       inputs = {name};
     }
-    if (placement.is_repeated) list_.outputs[placement.name] = inputs[0];
+    if (placement.is_repeated) list_.positions[placement.name] = list_.positions.at(inputs[0]);
     return placement.name;
   }
 
@@ -360,8 +369,8 @@ class BlockReader {
                 .values = placement.values,
                 .inputs = {}};
     for (std::size_t i = 0; i < inputs.size(); ++i) scope.inputs[block.inputs[i]] = inputs[i];
-    list_.outputs[name] = scope.prefix + block.output;
     read_entries(block.layers, scope, inputs[0]);
+    list_.positions[name] = list_.positions.at(scope.prefix + block.output);
   }
 
   const JsonReader& model_;
@@ -371,6 +380,15 @@ class BlockReader {
 };
 
 }  // namespace
+
+int LayerList::position_of(const std::string& name, const JsonPlace& place,
+                           const std::string& what) const {
+  if (const auto found = positions.find(name); found != positions.end()) return found->second;
+  std::vector<std::string_view> known = {kInputName};
+  for (const auto& [layer, position] : positions) known.push_back(layer);
+  place.fail(fmt::format("{} \"{}\", which is no layer{}", what, message_text(name),
+                         nearest_or_all(name, known)));
+}
 
 LayerList read_layers(const JsonReader& model) { return BlockReader(model).run(); }
 

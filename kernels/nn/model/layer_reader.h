@@ -21,7 +21,7 @@ namespace ddpbench::nn {
 inline constexpr std::string_view kInputName = "input";
 
 struct LayerEntry {
-  LayerSpec spec;                        // inputs and output_shape still empty
+  LayerSpec spec;                        // inputs are positions in LayerList; no output_shape yet
   std::vector<std::string> input_names;  // "inputs", or the layer before
   std::vector<JsonPlace> input_places;   // of each of them
   bool has_init = false;                 // "init" is there
@@ -66,15 +66,21 @@ struct LayerList {
   // In the file's order. Names and inputs are those of the whole network: the layer "conv1" of a
   // block that is placed as "layer1.0" is "layer1.0.conv1".
   std::vector<LayerEntry> entries;
-  // For each placed block, and each repetition: what its name stands for where a layer reads it.
-  // That is a layer or, where the block ends in a block, again a name of this table.
-  std::map<std::string, std::string, std::less<>> outputs;
-  std::string last;  // the name of what the file's last entry gives: a layer or a name of `outputs`
+  // Where in it each layer is, and what each placed block and each repetition gives.
+  std::map<std::string, int, std::less<>> positions;
+  int last = 0;  // the position of what the file's last entry gives
+
+  // Throws ConfigError that begins with `what` where there is no layer of that name.
+  int position_of(const std::string& name, const JsonPlace& place, const std::string& what) const;
+  LayerEntry& operator[](int position) { return entries[static_cast<std::size_t>(position)]; }
+  const LayerEntry& operator[](int position) const {
+    return entries[static_cast<std::size_t>(position)];
+  }
 };
 
 // `model` is the whole document. Throws ConfigError for entries that are no layers, for blocks that
-// are unknown, unused, wrongly parametrised or contain themselves, and for names that are used
-// twice. Inputs are not looked up.
+// are unknown, wrongly parametrised or nested too deep, for names that are used twice, and for
+// inputs that are no layers.
 LayerList read_layers(const JsonReader& model);
 
 }  // namespace ddpbench::nn
