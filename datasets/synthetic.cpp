@@ -27,9 +27,6 @@ constexpr std::int64_t kFewestSamples = 256, kMostSamples = 60'000;
 // They tell an accuracy to a tenth of a per cent, and more maps would be evaluated for long.
 constexpr std::int64_t kMostTestLabels = 1 << 18, kFewestTestMaps = 8;
 constexpr std::int64_t kMostBytes = std::int64_t{256} * static_cast<std::int64_t>(kMiB);
-// Trained images are smaller by far; keeps channels * height * width below 2^40.
-constexpr std::int64_t kMostChannels = 1 << 14, kMostSide = 1 << 13;
-
 // Two waves of 36 grey levels to either side and noise of 0 to 63 make up a pixel: 24 to 231.
 constexpr double kAmplitude = 36;
 constexpr int kMiddle = 48;  // of a wave
@@ -65,21 +62,14 @@ void add_noise(std::span<std::uint8_t> row, std::uint64_t mask, SplitMix64& rand
   }
 }
 
-void check_extent(const char* what, std::int64_t value, std::int64_t most) {
-  if (value >= 1 && value <= most) return;
-  throw ConfigError(fmt::format("synthetic images: {} {}; expected 1 to {}", value, what, most));
-}
-
 class SyntheticSource final : public DatasetSource {
  public:
   SyntheticSource(const SyntheticRequest& request, bool digits)
       : request_(request), digits_(digits), info_(request.info) {
-    check_extent("channels", info_.channels, kMostChannels);
-    check_extent("rows", info_.height, kMostSide);
-    check_extent("columns", info_.width, kMostSide);
-    check_extent("classes", info_.classes, kMostClasses);
-    check_extent("rows of labels", info_.label_height, kMostSide);
-    check_extent("columns of labels", info_.label_width, kMostSide);
+    if (info_.classes > kMostClasses) {
+      throw ConfigError(fmt::format("synthetic images: {} classes; expected {} at most",
+                                    info_.classes, kMostClasses));
+    }
     info_.source = "synthetic";
     const auto labels = static_cast<std::size_t>(info_.labels_per_sample()) * sizeof(std::uint16_t);
     const auto bytes = static_cast<std::int64_t>(std::max(info_.sample_bytes(), labels));
@@ -165,45 +155,33 @@ Glyph glyph_of(std::size_t digit) {
   return glyph;
 }
 
-// Maps pixels to places in a glyph: position, rotation, size, slant and a slight bend.
-class Placement {
- public:
-  explicit Placement(SplitMix64& random)
-      : middle_x_(draw(random, 11.5, 15.5)),
-        middle_y_(draw(random, 11.5, 15.5)),
-        angle_(draw(random, -0.3, 0.3)),
-        cells_across_(draw(random, 0.26, 0.44)),
-        cells_down_(draw(random, 0.31, 0.43)),
-        slant_(draw(random, -0.35, 0.35)),
-        bend_(draw(random, -0.05, 0.05)) {}
-
-  // The place of each pixel in a glyph, or the nearest one, which has no ink.
-  std::array<int, kDigitPixels> places() const {
-    std::array<int, kDigitPixels> places;
-    for (std::size_t pixel = 0; pixel < kDigitPixels; pixel += kDigitSide) {
-      const float down = static_cast<float>(pixel / kDigitSide) - middle_y_;
-      for (int column = 0; column < kDigitSide; ++column) {
-        const float right = static_cast<float>(column) - middle_x_;
-        const float v = cells_down_ * (down - angle_ * right);
-        const float u = cells_across_ * (right + angle_ * down) + slant_ * v + bend_ * v * v;
-        const int x = at_eighth(u, kFineColumns), y = at_eighth(v, kFineRows);
-        places[pixel + static_cast<std::size_t>(column)] = y * kFineColumns + x;
-      }
-    }
-    return places;
-  }
-
- private:
-  static float draw(SplitMix64& random, double low, double high) {
+// Draws a digit's position, rotation, size, slant and slight bend. Returns the place of each pixel
+// in a glyph, or the nearest one, which has no ink.
+std::array<int, kDigitPixels> draw_places(SplitMix64& random) {
+  const auto draw = [&random](double low, double high) {
     return static_cast<float>(random.uniform(low, high));
-  }
-  // Returns where so many cells behind the middle of an axis of `count` eighths are.
-  static int at_eighth(float cells, int count) {
+  };
+  const float middle_x = draw(11.5, 15.5), middle_y = draw(11.5, 15.5), angle = draw(-0.3, 0.3);
+  const float cells_across = draw(0.26, 0.44), cells_down = draw(0.31, 0.43);
+  const float slant = draw(-0.35, 0.35), bend = draw(-0.05, 0.05);
+  // Where so many cells behind the middle of an axis of `count` eighths are.
+  const auto at_eighth = [](float cells, int count) {
     const float eighth = kEighths * cells + static_cast<float>(count / 2);
     return static_cast<int>(std::min(std::max(eighth, 0.0F), static_cast<float>(count - 1)));
+  };
+  std::array<int, kDigitPixels> places;
+  for (std::size_t pixel = 0; pixel < kDigitPixels; pixel += kDigitSide) {
+    const float down = static_cast<float>(pixel / kDigitSide) - middle_y;
+    for (int column = 0; column < kDigitSide; ++column) {
+      const float right = static_cast<float>(column) - middle_x;
+      const float v = cells_down * (down - angle * right);
+      const float u = cells_across * (right + angle * down) + slant * v + bend * v * v;
+      const int x = at_eighth(u, kFineColumns), y = at_eighth(v, kFineRows);
+      places[pixel + static_cast<std::size_t>(column)] = y * kFineColumns + x;
+    }
   }
-  float middle_x_, middle_y_, angle_, cells_across_, cells_down_, slant_, bend_;
-};
+  return places;
+}
 
 std::uint16_t draw_label(const SyntheticRequest& request, SplitMix64& random) {
   return static_cast<std::uint16_t>(random.below(static_cast<std::uint32_t>(request.info.classes)));
@@ -250,16 +228,11 @@ struct Stretch {
   }
 };
 
-// Where the second class is.
-struct Rectangle {
-  Stretch down, across;
-  explicit Rectangle(SplitMix64& random) : down(random), across(random) {}
-};
-
-void copy_inside(const Rectangle& inside, const SyntheticRequest& request,
+// What is in the rectangle of two stretches.
+void copy_inside(const Stretch& down, const Stretch& across, const SyntheticRequest& request,
                  std::span<const std::uint8_t> from, std::span<std::uint8_t> to) {
-  const auto [top, bottom] = inside.down.of(request.info.height);
-  const auto [left, right] = inside.across.of(request.info.width);
+  const auto [top, bottom] = down.of(request.info.height);
+  const auto [left, right] = across.of(request.info.width);
   for (std::int64_t channel = 0; channel < request.info.channels; ++channel) {
     for (std::int64_t y = top; y < bottom; ++y) {
       const auto first =
@@ -271,11 +244,11 @@ void copy_inside(const Rectangle& inside, const SyntheticRequest& request,
 }
 
 // The labels; at the edge of the rectangle the ignored one, if there is one.
-void write_labels(const Rectangle& inside, const SyntheticRequest& request,
+void write_labels(const Stretch& down, const Stretch& across, const SyntheticRequest& request,
                   std::uint16_t outer_label, std::uint16_t inner_label,
                   std::span<std::uint16_t> labels) {
-  const auto [top, bottom] = inside.down.of(request.info.label_height);
-  const auto [left, right] = inside.across.of(request.info.label_width);
+  const auto [top, bottom] = down.of(request.info.label_height);
+  const auto [left, right] = across.of(request.info.label_width);
   const std::uint16_t edge_label = request.ignored_label == kNoLabel
                                        ? inner_label
                                        : static_cast<std::uint16_t>(request.ignored_label);
@@ -303,12 +276,12 @@ void draw_map(const SyntheticRequest& request, std::uint64_t index, std::span<st
               std::span<std::uint16_t> labels) {
   SplitMix64 random(request.seed, index);
   const std::uint16_t outer = draw_label(request, random), inner = draw_label(request, random);
-  const Rectangle inside(random);
+  const Stretch down(random), across(random);  // of the second class
   std::vector<std::uint8_t> second(image.size());
   draw_waves(request, outer, random, image);
   draw_waves(request, inner, random, second);
-  copy_inside(inside, request, second, image);
-  write_labels(inside, request, outer, inner, labels);
+  copy_inside(down, across, request, second, image);
+  write_labels(down, across, request, outer, inner, labels);
 }
 
 std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
@@ -321,12 +294,11 @@ std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
     return glyphs;
   }();
   const Glyph& glyph = kGlyphs[label];
-  const Placement placement(random);
+  // A loop for each thing: compilers make vectors of all but the second.
+  const std::array<int, kDigitPixels> places = draw_places(random);
   // Ink begins at `edge` of a cell's and is full soon after: a high one makes thin strokes.
   const auto edge = static_cast<float>(random.uniform(0.3, 0.55));
   const auto full = static_cast<float>(random.uniform(230, 248));
-  // A loop for each thing: compilers make vectors of all but the second.
-  const std::array<int, kDigitPixels> places = placement.places();
   std::array<float, kDigitPixels> ink;
   for (std::size_t i = 0; i < kDigitPixels; ++i) {
     ink[i] = glyph[static_cast<std::size_t>(places[i])];

@@ -29,7 +29,7 @@ inline constexpr double kSyntheticMean = 0.5, kSyntheticDeviation = 0.16;
 // CatalogEntry::synthesize. If the request gives no counts, there are as many training images as
 // fit into 256 MiB and whose labels fit into another 256 MiB, but at least 256 and at most 60000.
 // There are a sixth as many test images, of maps fewer. info().source is "synthetic". Throws
-// ConfigError for shapes and numbers of classes that are out of range.
+// ConfigError for too many classes.
 std::unique_ptr<DatasetSource> make_synthetic_images(const SyntheticRequest& request);
 // The same for MNIST, with its shape, classes and counts.
 std::unique_ptr<DatasetSource> make_synthetic_digits(const SyntheticRequest& request);
