@@ -52,7 +52,6 @@ class IdxFile {
     check_size(file);
   }
 
-  const std::string& path() const { return path_; }
   std::int64_t count() const { return static_cast<std::int64_t>(count_); }
   std::size_t header_bytes() const { return header_bytes_; }
   std::size_t item_bytes() const { return item_bytes_; }  // of an image or of a label
@@ -161,17 +160,13 @@ struct IdxSplit {
   }
 
   // Labels are bytes in the file and wider in memory, or integers whose last byte is the label.
-  void read(const SplitMemory& split, int classes) {
+  void read(const SplitMemory& split) {
     images.read(split.images);
     const std::size_t item = labels.item_bytes();
     std::vector<std::uint8_t> bytes(split.labels.size() * item);
     labels.read(bytes);
     for (std::size_t i = 0; i < split.labels.size(); ++i) {
       split.labels[i] = bytes[i * item + (item == 1 ? 0 : 3)];
-      if (split.labels[i] < classes) continue;
-      disagree(labels.path(), labels.header_bytes() + i * item,
-               fmt::format("a label of 0 to {}", classes - 1), fmt::to_string(split.labels[i]),
-               static_cast<std::int64_t>(i));
     }
   }
 };
@@ -191,8 +186,8 @@ class IdxSource final : public DatasetSource {
 
   void decode(std::span<std::byte> out) override {
     const DecodedParts parts = decoded_parts(info_, out);
-    train_.read(parts.train, info_.classes);
-    test_.read(parts.test, info_.classes);
+    train_.read(parts.train);
+    test_.read(parts.test);
   }
 
  private:

@@ -71,7 +71,7 @@ TEST(OpenDataset, PrefersTheEarlierDirectoryAndPassesOverEmptyOnes) {
 TEST(OpenDataset, ReadsOnlyHeadersUntilItDecodes) {
   SmallMnist mnist;
   const TemporaryDirectory directory;
-  mnist.contents[1].back() = 77;
+  mnist.contents[1] += "more";
   mnist.write(directory.path(), true);
   const auto source = open("mnist", {directory.path().string()});
   EXPECT_EQ(source->info().train_samples, 5);

@@ -72,10 +72,6 @@ std::vector<Damage> damages() {
          bytes.pop_back();
        },
        "offset 4: expected 5 labels, as many as there are images in"},
-      {"LabelTen", 1, [](std::string& bytes) { bytes[10] = 10; },
-       "record 2, offset 10: expected a label of 0 to 9, found 10"},
-      {"LastLabelTooHigh", 3, [](std::string& bytes) { bytes.back() = static_cast<char>(255); },
-       "record 2, offset 10: expected a label of 0 to 9, found 255"},
   };
 }
 

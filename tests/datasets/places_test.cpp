@@ -94,8 +94,9 @@ TEST_F(Places, HoldEmnistsPartsByTheirNames) {
     fs::remove_all(directory_.path() / (folder == "." ? "EMNIST" : folder));
   }
   lay("EMNIST/raw", names("digits"));
-  EXPECT_THAT([&] { open_and_decode(directory_.path(), "emnist-digits"); },
-              ThrowsMessage<ConfigError>(HasSubstr("expected a label of 0 to 9, found 26")));
+  const std::vector<std::byte> digits = open_and_decode(directory_.path(), "emnist-digits");
+  EXPECT_THAT([&] { Dataset::view(open("emnist-digits")->info(), digits).check_labels(); },
+              ThrowsMessage<ConfigError>(HasSubstr("has the label 26; labels are 0 to 9")));
   EXPECT_THAT(refusal("emnist-balanced"),
               AllOf(HasSubstr("emnist-balanced was not found"), HasSubstr("torchvision")));
 }
@@ -122,10 +123,6 @@ TEST_F(Places, HoldQmnistWithItsIntegersAsLabels) {
   const Dataset dataset = Dataset::view(open("qmnist")->info(), decoded);
   EXPECT_THAT(dataset.train.labels, ElementsAre(5, 0, 4, 1, 9));
   EXPECT_THAT(dataset.test.labels, ElementsAre(7, 2, 1));
-  write_file(path("QMNIST/raw/" + names[3]), qmnist_labels({7, 11, 1}));
-  EXPECT_THAT([&] { open_and_decode(directory_.path(), "qmnist"); },
-              ThrowsMessage<ConfigError>(
-                  HasSubstr("record 1, offset 44: expected a label of 0 to 9, found 11")));
   for (const std::uint32_t columns : {1U, 7U, 9U}) {
     write_file(path("QMNIST/raw/" + names[3]), qmnist_labels({7, 2, 1}, columns));
     EXPECT_THAT(refusal("qmnist"), HasSubstr("expected 108 bytes for the 3 labels")) << columns;
