@@ -149,12 +149,10 @@ struct Fingerprint {
   std::string_view sha256;
 };
 
-// A file that is published as `<name>.gz` and used in either form; without `packed`, as `<name>`.
+// A file under the name of its download; of one that is not downloaded no print is known.
 struct CatalogFile {
   std::string name;
-  Fingerprint packed = {};    // <name>.gz
-  Fingerprint unpacked = {};  // <name>
-  bool has_packed() const { return packed.bytes > 0; }
+  Fingerprint print = {};
 };
 
 // What a generator is asked for.

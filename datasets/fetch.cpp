@@ -208,14 +208,6 @@ FileState inspect(const fs::path& path, const Fingerprint& expected) {
   return state;
 }
 
-std::string published_name(const CatalogFile& file) {
-  return std::string(file.name) + (file.has_packed() ? ".gz" : "");
-}
-
-const Fingerprint& published(const CatalogFile& file) {
-  return file.has_packed() ? file.packed : file.unpacked;
-}
-
 // The archive's contents are as published, so that its names lead nowhere else.
 void unpack(const CatalogEntry& entry, const fs::path& directory) try {
   const fs::path folder = directory / entry.unpacks_to, part = folder.string() + ".part";
@@ -288,16 +280,15 @@ void fetch_files(const CatalogEntry& entry, const FetchOptions& options) {
   const fs::path unpacked = directory / entry.unpacks_to;
   bool unpacks = !entry.unpacks_to.empty() && (options.force || !is_folder(unpacked));
   for (const CatalogFile& file : entry.files) {
-    const Fingerprint& expected = published(file);
-    const FileState there = inspect(directory / published_name(file), expected);
+    const FileState there = inspect(directory / file.name, file.print);
     if (there.correct && !options.force) {
       say(fmt::format("{}: already there, {} bytes, SHA-256 as published", there.path,
-                      expected.bytes));
+                      file.print.bytes));
       continue;
     }
     const std::string url = base + there.name;
-    say(fmt::format("{}: {} bytes from {}", there.path, expected.bytes, url));
-    Download(url, there.path, expected, options.progress).run(options.timeout_s);
+    say(fmt::format("{}: {} bytes from {}", there.path, file.print.bytes, url));
+    Download(url, there.path, file.print, options.progress).run(options.timeout_s);
     unpacks = !entry.unpacks_to.empty();
   }
   if (!unpacks) return;
@@ -311,11 +302,7 @@ std::vector<FileState> inspect_files(const CatalogEntry& entry, const std::strin
   const fs::path place = found == places.end() ? places[0] : *found;
   std::vector<FileState> states;
   for (const CatalogFile& file : entry.files) {
-    if (published(file).bytes == 0) continue;  // nothing is known of it
-    states.push_back(inspect(place / published_name(file), published(file)));
-    if (states.back().present) continue;
-    FileState unpacked = inspect(place / file.name, file.unpacked);
-    if (unpacked.present) states.back() = std::move(unpacked);
+    if (file.print.bytes > 0) states.push_back(inspect(place / file.name, file.print));
   }
   return states;
 }

@@ -136,7 +136,7 @@ std::vector<std::string> find_files(const CatalogEntry& entry, const fs::path& d
       // Some archives have folders of these names beside the files.
       if (is_there(path) && (best.empty() || (is_file(path) && !is_file(best)))) best = path;
     }
-    if (best.empty()) missing.push_back((directory / file.name).string() + ".gz");
+    if (best.empty()) missing.push_back((directory / file.name).string());
     if (!best.empty()) found.push_back(best);
   }
   if (found.empty() || missing.empty()) return found;

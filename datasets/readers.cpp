@@ -59,12 +59,11 @@ std::vector<fs::path> places_of(const CatalogEntry& entry, const fs::path& direc
   return places;
 }
 
-std::vector<std::string> forms_of(std::string_view name) {
-  const std::size_t at = name.find("-idx");
-  std::vector<std::string> forms{std::string(name), std::string(name)};
-  if (at != std::string_view::npos) forms[1][at] = '.';
-  for (const int plain : {0, 1}) forms.push_back(forms[plain] + ".gz");
-  return forms;
+std::vector<std::string> forms_of(std::string_view packed) {
+  const std::string plain(packed.substr(0, packed.rfind(".gz")));
+  std::string dotted = plain;
+  if (const std::size_t at = plain.find("-idx"); at != plain.npos) dotted[at] = '.';
+  return {plain, dotted, plain + ".gz", dotted + ".gz"};
 }
 
 std::string foreign_words(const std::string& path) {

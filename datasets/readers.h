@@ -50,8 +50,9 @@ std::unique_ptr<DatasetSource> open_voc(const CatalogEntry& entry, const std::st
 std::vector<std::filesystem::path> places_of(const CatalogEntry& entry,
                                              const std::filesystem::path& directory);
 
-// The names under which a file is distributed: "a-idx3-ubyte" also dotted, each plain or as gzip.
-std::vector<std::string> forms_of(std::string_view name);
+// The names under which the file "a-idx3-ubyte.gz" is distributed: also dotted, each plain or as
+// gzip.
+std::vector<std::string> forms_of(std::string_view packed);
 
 // foreign_format() of the contents.
 std::string foreign_words(const std::string& path);

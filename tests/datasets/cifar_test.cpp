@@ -191,7 +191,7 @@ std::string cifar_tar() {
 TEST_F(CifarFiles, AreFetchedAndUnpacked) {
   const std::string bytes = gzip(cifar_tar()), sum = sha256_of(bytes);
   CatalogEntry entry = entry_;
-  entry.files = {{"cifar-10-binary.tar.gz", {}, {bytes.size(), sum}}};
+  entry.files = {{"cifar-10-binary.tar.gz", {bytes.size(), sum}}};
   setenv("no_proxy", "127.0.0.1", 1);  // libcurl reads it by itself
   HttpServer server;
   server.serve("/cifar-10-binary.tar.gz", http_answer("200 OK", bytes));

@@ -39,10 +39,7 @@ class FetchDataset : public testing::Test {
     for (std::size_t i = 0; i < names_.size(); ++i) {
       bodies_[i] = std::string(3000 * i + 17, static_cast<char>('a' + i));
       sums_[i] = sha256_of(bodies_[i]);
-      plain_[i] = "plain" + std::to_string(i);
-      plain_sums_[i] = sha256_of(plain_[i]);
-      entry_.files.push_back(
-          {names_[i], {bodies_[i].size(), sums_[i]}, {plain_[i].size(), plain_sums_[i]}});
+      entry_.files.push_back({names_[i] + ".gz", {bodies_[i].size(), sums_[i]}});
       server_.serve("/data/" + names_[i] + ".gz", http_answer("200 OK", bodies_[i]));
     }
   }
@@ -69,7 +66,7 @@ class FetchDataset : public testing::Test {
   }
 
   const std::array<std::string, 4> names_ = {"a", "b", "c", "d"};
-  std::array<std::string, 4> bodies_, sums_, plain_, plain_sums_;
+  std::array<std::string, 4> bodies_, sums_;
   CatalogEntry entry_;
   HttpServer server_;
   TemporaryDirectory directory_;
@@ -81,18 +78,6 @@ TEST_F(FetchDataset, WritesEveryFileAndNothingElse) {
   EXPECT_THAT(files_there(), ElementsAre("a.gz", "b.gz", "c.gz", "d.gz"));
   for (std::size_t i = 0; i < names_.size(); ++i) EXPECT_EQ(read_file(file(i)), bodies_[i]);
   EXPECT_THAT(lines_, SizeIs(4));
-}
-
-TEST_F(FetchDataset, WritesAFileThatIsNotPublishedPackedUnderItsName) {
-  entry_.files = {{.name = "plain", .packed = {}, .unpacked = {plain_[0].size(), plain_sums_[0]}}};
-  server_.serve("/data/plain", http_answer("200 OK", plain_[0]));
-  fetch();
-  EXPECT_THAT(files_there(), ElementsAre("plain"));
-  const std::vector<FileState> states = inspect_files(entry_, directory_.path().string());
-  ASSERT_THAT(states, SizeIs(1));
-  EXPECT_TRUE(states[0].present && states[0].correct);
-  fs::remove(states[0].path);
-  EXPECT_FALSE(inspect_files(entry_, directory_.path().string())[0].present);
 }
 
 TEST_F(FetchDataset, LeavesCorrectFilesAloneAndRepairsOthers) {
@@ -166,7 +151,7 @@ TEST_F(FetchDataset, UnpacksAnArchive) {
                           tar_member("Kit/Set/b.txt", std::string(513, 'b')) +
                           tar_member("Kit/Other/c", "c") + std::string(1024, '\0');
   const std::string sum = sha256_of(tar);
-  entry_.files = {{.name = "set.tar", .packed = {}, .unpacked = {tar.size(), sum}}};
+  entry_.files = {{.name = "set.tar", .print = {tar.size(), sum}}};
   entry_.unpacks_to = "Kit/Set";
   server_.serve("/data/set.tar", http_answer("200 OK", tar));
   const fs::path set = directory_.path() / "small" / "Kit" / "Set";
@@ -291,7 +276,6 @@ TEST_F(FetchDataset, IsInspectedFileByFile) {
   write_file(file(1), "wrong");
   fs::remove(file(2));
   fs::remove(file(3));
-  write_file(directory_.path() / "small" / "d", plain_[3]);
   const std::vector<FileState> states = inspect_files(entry_, directory_.path().string());
   ASSERT_THAT(states, SizeIs(4));
   EXPECT_TRUE(states[0].present && states[0].correct);
@@ -301,8 +285,7 @@ TEST_F(FetchDataset, IsInspectedFileByFile) {
   EXPECT_EQ(states[1].bytes, 5U);
   EXPECT_TRUE(!states[2].present && !states[2].correct);
   EXPECT_EQ(states[2].name, "c.gz");
-  EXPECT_TRUE(states[3].present && states[3].correct);
-  EXPECT_EQ(states[3].name, "d");
+  EXPECT_FALSE(states[3].present);
 }
 
 TEST(Catalog, KnowsTheRealFiles) {
