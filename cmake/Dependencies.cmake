@@ -66,8 +66,7 @@ endif()
 # From here on the variable is ON or OFF.
 if(DDPBENCH_BUILD_MICRO STREQUAL "AUTO")
   find_package(benchmark QUIET)
-  find_package(CLI11 QUIET)
-  if(benchmark_FOUND AND CLI11_FOUND)
+  if(benchmark_FOUND)
     set(DDPBENCH_BUILD_MICRO ON)
   else()
     set(DDPBENCH_BUILD_MICRO OFF)
@@ -75,7 +74,6 @@ if(DDPBENCH_BUILD_MICRO STREQUAL "AUTO")
   message(STATUS "Google Benchmark programs: ${DDPBENCH_BUILD_MICRO}")
 elseif(DDPBENCH_BUILD_MICRO)
   ddpbench_find(benchmark 1.7 "libbenchmark-dev")
-  ddpbench_find(CLI11 2.1 "libcli11-dev")
 endif()
 
 find_path(DDPBENCH_TURBOJPEG_INCLUDE turbojpeg.h)  # tells no version

@@ -79,7 +79,6 @@ LIBRARIES = [
     Library(r"(png|turbojpeg|jpeglib)\.h", r"(datasets|bench/micro)/.*\.cpp"),
     Library(r"openssl/.*", r"(datasets|parallel/comm/store)/.*\.cpp"),
     Library(r"curl/.*", r"(datasets|bench)/.*\.cpp|datasets/curl_library\.h"),
-    Library(r"CLI/.*", r"bench/micro/.*\.cpp"),
     Library(r"benchmark/.*", r"bench/micro/.*"),
     Library(r"[a-z_0-9]+", r".*"),  # the C++ standard library
     Library(r"(sys|linux|net|netinet|arpa|asm|gnu)/.*", r".*"),

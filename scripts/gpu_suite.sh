@@ -245,14 +245,14 @@ run_networks() {
 
 # Measures single operations. Their JSON is Google Benchmark's, so it is not in reports/.
 run_single_operations() {
-  local program="$build/bin/gpu_ops_bench" rounds=20 times="$out/micro/operations.json"
+  local program="$build/bin/ops_bench" launches=32 times="$out/micro/operations.json"
   if [[ ! -x $program ]]; then
     skip bench-operations "Google Benchmark was not found (libbenchmark-dev)"
     return
   fi
-  if [[ $quick == yes ]]; then rounds=5; fi
+  if [[ $quick == yes ]]; then launches=16; fi
   mkdir -p "$out/micro"
-  writing "$times" bench-operations 120 "$program" "--rounds=$rounds" "--cache=$build/algorithms" \
+  writing "$times" bench-operations 120 "$program" --device=cuda "--launches=$launches" \
     "--benchmark_out=$times" --benchmark_out_format=json
 }
 
@@ -389,7 +389,7 @@ run_sanitizers() {
 build() {
   local targets=(ddpbench ddpbench_cuda cuda_gpu_tests) keep_going=-k program
   plan_configure
-  for program in "$build"/bin/{ddpbench,gpu_ops_bench,cuda_*tests} "$build/lib/ddpbench/libddpbench_cuda.so"; do
+  for program in "$build"/bin/{ddpbench,ops_bench,cuda_*tests} "$build/lib/ddpbench/libddpbench_cuda.so"; do
     rm -f "$program"
   done
   stage configure 120 cmake "${configure[@]}"

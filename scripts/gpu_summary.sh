@@ -44,25 +44,27 @@ begin_summary() {
   } >>"$out/summary.md"
 }
 
-# Prints Google Benchmark's JSON in "$1" as a table: the share of each operation in the measured
-# bandwidth and, where it has products, in the longer one of both bounds.
+# Prints Google Benchmark's JSON in "$1" as a table: the share of each operation in the bandwidth of
+# the larger copy, and its rate.
 operations_table() {
   "$python" - "$1" <<'PYTHON'
 import json, sys
-print("| operation | microseconds | counted bytes | share of copy | share of bound |")
+print("| operation | microseconds | counted bytes | share of copy | TFLOP/s |")
 print("| :-- | --: | --: | --: | --: |")
 text = open(sys.argv[1]).read()
 try:
     runs = json.loads(text)["benchmarks"]
 except ValueError:  # stopped before the end: take what is complete
     runs = json.loads(text[:text.rindex("\n    }") + 6] + "]}")["benchmarks"]
+copies = [run["bytes_per_s"] for run in runs if run["name"].startswith("copy/") and "bytes_per_s" in run]
 for run in runs:
     name = run["name"].split("/iterations:")[0]
     if run.get("error_occurred"):
         print(f"| {name} | failed: {run['error_message']} | | | |")
         continue
-    bound = f"{run['share_of_bound']:.0%}" if "share_of_bound" in run else ""
-    print(f"| {name} | {run['real_time']:.1f} | {run['bytes']:.4g} | {run['share_of_copy']:.0%} | {bound} |")
+    share = f"{run['bytes_per_s'] / copies[-1]:.0%}" if copies else ""
+    rate = f"{run['FLOP_per_s'] / 1e12:.3g}" if "FLOP_per_s" in run else ""
+    print(f"| {name} | {run['real_time']:.1f} | {run['bytes']:.4g} | {share} | {rate} |")
 PYTHON
 }
 

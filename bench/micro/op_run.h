@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What both programs time: operations of networks on any device, with all the memory that they work
-// on, and what stands around a network in a step; and the bytes of each.
+// How ops_bench times a call on a device, and the operations with all the memory that they work on.
 //
 // Counted bytes are the least that a call must move between memory and processor. That is every
 // operand once; an implementation's extra passes, workspace and copies do not count. Measured time
@@ -22,19 +21,45 @@
 
 namespace ddpbench::ops {
 
-// Both must outlive the objects that are made on them.
+// A device with its operations. It must outlive what is made on it.
 struct Machine {
-  Device& device;
-  Stream& stream;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<OpBackend> backend;
+  DataType type = DataType::fp32;  // of the backend's activations
 };
+
+// A device that cases run on, "threads:2" or "bf16".
+struct Variant {
+  std::string name;
+  std::function<std::shared_ptr<Machine>()> machine;
+};
+
+// A call, and the work of one.
+struct Timed {
+  std::function<void()> call;
+  double bytes = 0;
+  double flops = 0;
+  std::string label = {};
+};
+
+// Registers a benchmark for each variant and number of samples or elements per call. Its counters:
+// bytes (of a call), bytes_per_s, FLOP_per_s (a multiply-add is 2) and samples_per_s. An Error of
+// `prepare` is the benchmark's, and the others go on.
+void register_case(const std::string& name, const std::vector<Variant>& variants,
+                   const std::vector<std::int64_t>& sizes,
+                   const std::function<Timed(Machine& machine, std::int64_t size)>& prepare);
+
+// 3x3 convolutions of CPU devices as direct convolution and as Winograd (convolution_cases.cpp).
+void register_convolutions(const std::vector<Variant>& variants);
 
 // Device memory that lives as long as this object.
 class Operands {
  public:
-  explicit Operands(const Machine& on) : machine(on) {}
+  explicit Operands(Machine& on) : machine(on) {}
 
   std::byte* room(std::size_t bytes, MemoryCategory category) {
-    return buffers_.emplace_back(machine.device.allocate(bytes, category)).data();
+    return buffers_.emplace_back(machine.device->allocate(bytes, category)).data();
   }
   // Normally distributed values that repeat every 2^18; uint8: any bytes.
   std::byte* random(std::size_t bytes, DataType type) {
@@ -50,9 +75,9 @@ class Operands {
     std::byte* const to = room(bytes, MemoryCategory::activations);
     for (std::size_t at = 0; at < bytes; at += values.size()) {
       const std::size_t part = std::min(values.size(), bytes - at);
-      machine.device.copy(machine.stream, {to + at, part}, {values.data(), part});
+      machine.device->copy(*machine.stream, {to + at, part}, {values.data(), part});
     }
-    machine.stream.synchronize();
+    machine.stream->synchronize();
     return to;
   }
   float* floats(std::int64_t count) {
@@ -63,13 +88,13 @@ class Operands {
   T* upload(std::vector<T> values) {
     const std::size_t bytes = values.size() * sizeof(T);
     std::byte* const to = room(bytes, MemoryCategory::input);
-    machine.device.copy(machine.stream, {to, bytes},
-                        {reinterpret_cast<std::byte*>(values.data()), bytes});
-    machine.stream.synchronize();
+    machine.device->copy(*machine.stream, {to, bytes},
+                         {reinterpret_cast<std::byte*>(values.data()), bytes});
+    machine.stream->synchronize();
     return reinterpret_cast<T*>(to);
   }
 
-  Machine machine;
+  Machine& machine;
 
  private:
   std::vector<Buffer> buffers_;
@@ -79,7 +104,7 @@ class OpRun {
  public:
   // Runs forward once, so that backward has what forward saves. With `input_gradients`, backward
   // computes those, too.
-  OpRun(const Machine& machine, std::unique_ptr<Op> op, bool input_gradients = true)
+  OpRun(Machine& machine, std::unique_ptr<Op> op, bool input_gradients = true)
       : operands_(machine), op_(std::move(op)) {
     for (std::size_t i = 0; i < op_->plan().inputs.size(); ++i) {
       inputs_.push_back(memory(op_->plan().inputs[i]));
@@ -103,28 +128,24 @@ class OpRun {
   }
 
   void forward() {
-    op_->forward(operands_.machine.stream, {.inputs = inputs_,
-                                            .output = output_,
-                                            .parameters = parameters_,
-                                            .saved = saved_,
-                                            .workspace = workspace_,
-                                            .weight_copies = weight_copies_,
-                                            .state = state_});
-  }
-  void backward() {
-    op_->backward(operands_.machine.stream, {.inputs = inputs_,
+    op_->forward(*operands_.machine.stream, {.inputs = inputs_,
                                              .output = output_,
-                                             .grad_output = grad_output_,
-                                             .grad_inputs = grad_inputs_,
                                              .parameters = parameters_,
-                                             .grad_parameters = grad_parameters_,
                                              .saved = saved_,
                                              .workspace = workspace_,
-                                             .weight_copies = weight_copies_});
+                                             .weight_copies = weight_copies_,
+                                             .state = state_});
   }
-  void run(bool is_forward) { is_forward ? forward() : backward(); }
-  double flops(bool is_forward) const {
-    return is_forward ? op_->plan().forward_flops : op_->plan().backward_flops;
+  void backward() {
+    op_->backward(*operands_.machine.stream, {.inputs = inputs_,
+                                              .output = output_,
+                                              .grad_output = grad_output_,
+                                              .grad_inputs = grad_inputs_,
+                                              .parameters = parameters_,
+                                              .grad_parameters = grad_parameters_,
+                                              .saved = saved_,
+                                              .workspace = workspace_,
+                                              .weight_copies = weight_copies_});
   }
   const Op& op() const { return *op_; }
 
@@ -159,6 +180,16 @@ inline double op_bytes(const OpPlan& plan, bool is_forward, bool input_gradients
                              (input_gradients ? read : 0));
 }
 
+// `op` in one of its directions.
+inline Timed timed(Machine& machine, std::unique_ptr<Op> op, bool is_forward,
+                   bool input_gradients = true) {
+  const auto run = std::make_shared<OpRun>(machine, std::move(op), input_gradients);
+  const OpPlan& plan = run->op().plan();
+  return {[=] { is_forward ? run->forward() : run->backward(); },
+          op_bytes(plan, is_forward, input_gradients),
+          is_forward ? plan.forward_flops : plan.backward_flops, plan.description};
+}
+
 // The layout [batch, channels, extent, extent].
 inline TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_t extent,
                           DataType type = DataType::fp32) {
@@ -172,102 +203,6 @@ inline Conv2dDesc conv3x3(const TensorLayout& input, std::int64_t out_channels,
           .out_channels = out_channels,
           .window = square_window(3, 1, 1),
           .needs_grad_input = needs_grad_input};
-}
-
-// Max-pool 2x2 with ReLU.
-inline MaxPool2dDesc halve(const TensorLayout& input) {
-  return {.input = input, .window = square_window(2, 2), .fuse_relu = true};
-}
-
-// The layout of a convolution's maps, from batch 1: no algorithm is searched for a large one.
-inline TensorLayout maps(OpBackend& backend, std::int64_t batch, std::int64_t channels,
-                         std::int64_t extent) {
-  TensorLayout layout = backend.make(conv3x3(image(1, 1, extent), channels, false))->plan().output;
-  layout.shape[0] = batch;
-  layout.bytes *= static_cast<std::size_t>(batch);
-  return layout;
-}
-
-// An operation of a network.
-struct OpCase {
-  std::string name;
-  bool products;              // bound by arithmetic, too
-  std::vector<OpDesc> chain;  // of several, the backend makes one
-  bool input_gradients = true;
-
-  std::unique_ptr<Op> make(OpBackend& backend) const {
-    return chain.size() == 1 ? backend.make(chain[0]) : backend.fuse(chain).op;
-  }
-};
-
-// The operations of SimpleCNN (configs/models/simple_cnn.json), and of networks like it, on `n`
-// samples. `type`: of the backend's activations.
-inline std::vector<OpCase> simple_cnn(OpBackend& backend, std::int64_t n, DataType type) {
-  const TensorLayout map1 = maps(backend, n, 32, 28), map2 = maps(backend, n, 64, 14);
-  const TensorLayout pooled1 = maps(backend, n, 32, 14), pooled2 = maps(backend, n, 64, 7);
-  const TensorLayout hidden = TensorLayout::plain({n, 128}, type);
-  const LinearDesc fc1{.input = pooled2, .out_features = 128, .fuse_relu = true};
-  std::vector<OpCase> cases = {
-      {"conv1", true, {conv3x3(image(n, 1, 28), 32, false)}, false},
-      {"conv2", true, {conv3x3(pooled1, 64)}},
-      {"conv2_pool2", true, {conv3x3(pooled1, 64), halve({})}},
-      {"fc1", true, {fc1}},
-      {"fc2", true, {LinearDesc{.input = hidden, .out_features = 10}}},
-      {"pool1", false, {halve(map1)}},
-      {"pool2", false, {halve(map2)}},
-      {"relu", false, {ActivationDesc{map1}}},
-      {"add", false, {AddDesc{map1}}},
-      {"reorder", false, {ReorderDesc{image(n, 32, 28, map1.type), map1}}}};
-  if (type == DataType::bf16) {
-    const TensorLayout plain = TensorLayout::plain({n * 1024});
-    cases.push_back({"rounding", false, {ReorderDesc{plain, with_type(plain, type)}}});
-  }
-  return cases;
-}
-
-// What stands around a network, as calls that own their memory, and the bytes of each; all fp32.
-// The backend must outlive them.
-using Call = std::function<void()>;
-
-// It reads and writes weights and slots, and reads gradients.
-inline double optimizer_bytes(const OptimizerOptions& options, std::int64_t elements) {
-  return static_cast<double>(sizeof(float) * (3 + 2 * slot_count(options))) *
-         static_cast<double>(elements);
-}
-
-inline Call optimizer_call(const Machine& machine, OpBackend& backend,
-                           const OptimizerOptions& options, std::int64_t count) {
-  const auto memory = std::make_shared<Operands>(machine);
-  const auto elements = static_cast<std::size_t>(count);
-  const OptimizerArgs args{
-      .weights = memory->floats(count),
-      .gradients = memory->floats(count),
-      .state = memory->room(optimizer_state_bytes(options, elements), MemoryCategory::optimizer),
-      .count = elements,
-      .options = options};
-  return [=, &backend] { backend.update(memory->machine.stream, args); };
-}
-
-// It reads logits and labels, and writes the logits' gradient.
-inline double loss_bytes(std::int64_t batch, std::int64_t classes) {
-  return sizeof(float) * static_cast<double>(batch * (2 * classes + 1));
-}
-
-inline Call loss_call(const Machine& machine, OpBackend& backend, std::int64_t batch,
-                      std::int64_t classes) {
-  const auto memory = std::make_shared<Operands>(machine);
-  const CrossEntropyDesc desc{.batch = batch, .classes = classes};
-  std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < batch; ++i) labels.push_back(static_cast<std::int32_t>(i % classes));
-  const LossArgs args{
-      .logits = memory->floats(batch * classes),
-      .labels = memory->upload(labels),
-      .samples = batch,
-      .grad_scale = 1e-3F,
-      .grad_logits = memory->floats(batch * classes),
-      .totals = memory->upload(std::vector<LossTotals>(1)),
-      .workspace = memory->room(backend.loss_workspace_bytes(desc), MemoryCategory::workspace)};
-  return [=, &backend] { backend.loss(memory->machine.stream, desc, args); };
 }
 
 }  // namespace ddpbench::ops

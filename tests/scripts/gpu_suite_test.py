@@ -22,7 +22,7 @@ CMAKE = """#!/bin/bash
 echo "$*" >>"$STAGE/cmake-log"
 [[ $1 == --build ]] || { [[ ! -e $STAGE/no-configure ]]; exit; }
 mkdir -p "$2/bin" "$2/lib/ddpbench"
-cp "$STAGE"/programs/cuda* "$STAGE"/programs/gpu* "$2/bin"
+cp "$STAGE"/programs/cuda* "$STAGE"/programs/ops* "$2/bin"
 cp "$STAGE"/programs/ddpbench "$2/bin" && touch "$2/lib/ddpbench/libddpbench_cuda.so"
 [[ ! -e $STAGE/no-build ]]
 """
@@ -72,15 +72,16 @@ PYTHON = """#!/bin/bash
 exec python3 "$@"
 """
 # Writes JSON like Google Benchmark.
-GPU_OPS_BENCH = """#!/bin/bash
+OPS_BENCH = """#!/bin/bash
 echo "$*" >>"$STAGE/operations-log"
 for option; do
   [[ $option == --benchmark_out=* ]] && cat >"${option#--benchmark_out=}" <<'JSON'
 {"benchmarks": [
-  {"name": "copy/iterations:20/manual_time", "real_time": 91.25, "bytes": 419430400.0, "share_of_copy": 1.0},
-  {"name": "conv2/forward/bf16/batch:256/iterations:20/manual_time", "real_time": 9.5, "bytes": 1e7,
-   "share_of_copy": 0.25, "share_of_bound": 0.5},
-  {"name": "fc1/forward/fp32/batch:256", "error_occurred": true, "error_message": "no room"}]}
+  {"name": "copy/fp32/size:9/iterations:32/manual_time", "real_time": 91.25, "bytes": 419430400.0,
+   "bytes_per_s": 4e12},
+  {"name": "forward/conv2/bf16/size:256/iterations:32/manual_time", "real_time": 9.5, "bytes": 1e7,
+   "bytes_per_s": 1e12, "FLOP_per_s": 5e13},
+  {"name": "forward/fc1/fp32/size:256", "error_occurred": true, "error_message": "no room"}]}
 JSON
 done
 exit 0
@@ -93,10 +94,10 @@ for option; do
   "context": {"date": "now"},
   "benchmarks": [
     {
-      "name": "copy", "real_time": 91.25, "bytes": 419430400.0, "share_of_copy": 1.0
+      "name": "copy/fp32", "real_time": 91.25, "bytes": 419430400.0, "bytes_per_s": 4e12
     },
     {
-      "name": "sgd", "real_time": 1.0, "bytes": 4e8, "share_of_copy": 0.5
+      "name": "sgd", "real_time": 1.0, "bytes": 4e8, "bytes_per_s": 2e12
     }
 JSON
 done
@@ -119,7 +120,7 @@ class GpuSuite(unittest.TestCase):
         self.tool("programs", "ddpbench", DDPBENCH)
         for name in PROGRAMS:
             self.tool("programs", f"cuda_{name}_gpu_tests", GPU_TESTS)
-        self.tool("programs", "gpu_ops_bench", GPU_OPS_BENCH)
+        self.tool("programs", "ops_bench", OPS_BENCH)
         self.out = self.stage / "out"
         self.mark("gpu")
 
@@ -189,26 +190,26 @@ class GpuSuite(unittest.TestCase):
         run = self.run_script("--quick", "--parts=build,benchmarks")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("-DDDPBENCH_BUILD_MICRO=AUTO ", self.log("cmake"))
-        self.assertIn("--rounds=5 ", self.log("operations"))
-        for row in ("| bench-operations | ok |", "| copy | 91.2 | 4.194e+08 | 100% |  |",
-                    "| conv2/forward/bf16/batch:256 | 9.5 | 1e+07 | 25% | 50% |",
-                    "| fc1/forward/fp32/batch:256 | failed: no room | | | |"):
+        self.assertIn("--launches=16 ", self.log("operations"))
+        for row in ("| bench-operations | ok |", "| copy/fp32/size:9 | 91.2 | 4.194e+08 | 100% |  |",
+                    "| forward/conv2/bf16/size:256 | 9.5 | 1e+07 | 25% | 50 |",
+                    "| forward/fc1/fp32/size:256 | failed: no room | | | |"):
             self.assertIn(row, self.summary())
         for name in ("mnist", "graphs", "ps-servers-cpu", "comm-nccl", "comm-shm-thread"):
             self.assertEqual(self.summary().count(f"table of {name}.json\n"), 1, name)
         self.assertNotIn("cannot be shown", self.summary())
 
     def test_shows_what_can_be_shown(self):
-        self.tool("programs", "gpu_ops_bench", STOPPED_BENCH)
+        self.tool("programs", "ops_bench", STOPPED_BENCH)
         self.mark("one-broken")
         self.assertEqual(self.run_script("--quick", "--parts=build,benchmarks").returncode, 1)
         self.assertIn("graphs.json cannot be shown", self.summary())
         self.assertEqual(self.summary().count("table of mnist.json\n"), 1)
-        for row in ("| copy | 91.2 | 4.194e+08 | 100% |  |", "| sgd | 1.0 | 4e+08 | 50% |  |"):
+        for row in ("| copy/fp32 | 91.2 | 4.194e+08 | 100% |  |", "| sgd | 1.0 | 4e+08 | 50% |  |"):
             self.assertIn(row, self.summary())
 
     def test_without_google_benchmark_it_says_so(self):
-        (self.stage / "programs" / "gpu_ops_bench").unlink()
+        (self.stage / "programs" / "ops_bench").unlink()
         run = self.run_script("--quick", "--parts=build,benchmarks")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("| bench-operations | skipped |  | Google Benchmark was not found", self.summary())
@@ -335,7 +336,7 @@ class GpuSuite(unittest.TestCase):
                     "| bench-mnist | ok |", "| memcheck-ops | ok |"):
             self.assertEqual(self.summary().count(row), 1, row)
         # They are shown once, below the part that measured them.
-        for text in ("## Reports", "table of mnist.json\n", "| copy | 91.2 |"):
+        for text in ("## Reports", "table of mnist.json\n", "| copy/fp32/size:9 | 91.2 |"):
             self.assertEqual(self.summary().count(text), 1, text)
         self.assertEqual(self.run_script("--parts=build").returncode, 0)
         self.assertNotIn("# Later", self.summary())
