@@ -28,8 +28,8 @@ Interface find_interface(const std::string& interface);
 // Throws ConfigError when the host is not known here, CommError when no way leads there.
 std::string address_towards(const std::string& host, double timeout_s);
 
-// "bbr": what connections of this network namespace begin with. "bbr, routes: cubic" where routes
-// of IPv4 name another (`ip route ... congctl cubic`). Empty where the system does not say.
+// "bbr": what connections of this network namespace begin with, unless their route names another.
+// Empty where the system does not say.
 std::string tcp_congestion_control();
 
 // The same of several hosts, of which `each` has a text: the text that all have, or "h0: bbr; h1:

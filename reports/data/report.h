@@ -426,7 +426,7 @@ struct Environment {
   std::vector<std::string> hosts;
   std::string launcher;  // of a joined world's ranks; empty: none started ddpbench
   std::string operating_system, kernel;
-  std::string tcp_congestion_control;  // "bbr", "bbr, routes: cubic", "h0: bbr; h1: reno"
+  std::string tcp_congestion_control;  // "bbr", "h0: bbr; h1: reno"
   CpuInfo cpu;
   std::vector<GpuInfo> gpus;
   std::map<std::string, std::string> libraries;  // name -> version
