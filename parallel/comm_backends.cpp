@@ -24,7 +24,6 @@ namespace {
 
 using comm::AllReduceAlgorithm;
 using comm::Communicator;
-using Communicators = std::vector<std::unique_ptr<Communicator>>;
 using Variables = std::map<std::string, std::string>;
 
 std::string always_here(const CudaProbe&) { return ""; }
@@ -35,10 +34,6 @@ std::string no_gpu(const CudaProbe& cuda) { return cuda.devices.empty() ? cuda.r
 std::unique_ptr<Communicator> make_shm(comm::Store& store, int rank, int size, Device&,
                                        const WorldOptions& options) {
   return comm::make_shm(store, rank, size, options);
-}
-
-Communicators make_thread_shm(const std::vector<Device*>& devices, const WorldOptions& options) {
-  return comm::make_thread_shm(static_cast<int>(devices.size()), options);
 }
 
 // ---- nccl, in the CUDA module ----
@@ -68,10 +63,6 @@ std::unique_ptr<Communicator> make_nccl(comm::Store& store, int rank, int size, 
   return module_of(options).make_nccl(store, rank, size, device, options);
 }
 
-Communicators make_thread_nccl(const std::vector<Device*>& devices, const WorldOptions& options) {
-  return module_of(options).make_thread_nccl(devices, options);
-}
-
 // ---- gloo, mpi: each in a module of its own ----
 
 const comm::CommModule& world_module(const WorldOptions& world) {
@@ -82,11 +73,6 @@ const comm::CommModule& world_module(const WorldOptions& world) {
 std::unique_ptr<Communicator> make_by_module(comm::Store& store, int rank, int size, Device&,
                                              const WorldOptions& options) {
   return world_module(options).make(store, rank, size, options);
-}
-
-Communicators make_threads_by_module(const std::vector<Device*>& devices,
-                                     const WorldOptions& options) {
-  return world_module(options).make_for_threads(static_cast<int>(devices.size()), options);
 }
 
 // What a library's ranks share in /dev/shm.
@@ -133,10 +119,6 @@ std::unique_ptr<Communicator> make_within_and_across(comm::Store& store, int ran
                                  options);
 }
 
-Communicators refuse_threads(const std::vector<Device*>&, const WorldOptions&) {
-  throw UnavailableError("threads of one process are on one host: use --backend=shm for them");
-}
-
 constexpr char kShmGloo[] = "shm+gloo";
 constexpr char kShmMpi[] = "shm+mpi";
 
@@ -168,15 +150,13 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
           .composes_reduce_scatter = engine.composes_reduce_scatter,
           .why_not_here = &always_here,
           .variables = engine.variables,
-          .make = &make_by_module,
-          .make_for_threads = &make_threads_by_module};
+          .make = &make_by_module};
 }
 
 template <const char* kName>
 CommBackend within_and_across(const char* medium, const EngineLibrary& engine) {
   CommBackend row = over_engine(kName, medium, engine);
   row.make = &make_within_and_across<kName>;
-  row.make_for_threads = &refuse_threads;
   return row;
 }
 
@@ -187,12 +167,11 @@ const std::vector<CommBackend>& rows() {
        .medium = "shared memory of one host",
        .shares_devices = true,
        .emulates_links = true,
-       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
        .automatic_all_reduce = &comm::automatic_shm_all_reduce,
        .why_not_here = &always_here,
        .variables = nullptr,
        .make = &make_shm,
-       .make_for_threads = &make_thread_shm},
+       .make_for_threads = &comm::make_thread_shm},
       {.name = "nccl",
        .devices = DeviceKind::cuda,
        .medium = "NVIDIA's library",
@@ -200,8 +179,7 @@ const std::vector<CommBackend>& rows() {
        .spans_hosts = true,
        .why_not_here = &no_gpu,
        .variables = &nccl_variables,
-       .make = &make_nccl,
-       .make_for_threads = &make_thread_nccl},
+       .make = &make_nccl},
       over_engine("gloo", "TCP", kGloo),
       over_engine("mpi", "the library of the mpirun that started the ranks", kMpi),
       within_and_across<kShmGloo>("shared memory within hosts, TCP between them", kGloo),
@@ -277,17 +255,11 @@ std::string all_reduce_name(const CommBackend& backend, std::string_view wanted,
     if (backend.automatic_all_reduce == nullptr) return std::string(backend.own_all_reduce);
     return std::string(to_string(backend.automatic_all_reduce(ranks, bytes)));
   }
-  if (backend.all_reduces.empty()) {
+  if (backend.automatic_all_reduce == nullptr) {
     throw ConfigError(
         fmt::format("--all-reduce={}: {} chooses its own algorithms; use --all-reduce=auto, "
                     "or --backend={}",
                     wanted, backend.name, automatic_backend(backend.devices, true).name));
-  }
-  if (std::ranges::find(backend.all_reduces, asked) == backend.all_reduces.end()) {
-    throw UnavailableError(
-        fmt::format("--all-reduce={}: {} has no such algorithm; use "
-                    "--all-reduce={}",
-                    wanted, backend.name, to_string(backend.all_reduces[0])));
   }
   return std::string(wanted);
 }

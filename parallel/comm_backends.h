@@ -62,9 +62,8 @@ struct CommBackend {
   bool spans_hosts = false;     // whether it connects ranks of several hosts
   bool emulates_links = false;  // between CPU devices (WorldOptions::link)
   bool has_threads = false;     // whether its library moves bytes on threads of its own
-  // The algorithms of --all-reduce beside auto; empty: the backend chooses for itself.
-  std::vector<comm::AllReduceAlgorithm> all_reduces = {};
-  // The algorithm that auto runs for so many bytes between so many ranks; null: the library's own.
+  // The algorithm that --all-reduce=auto runs for so many bytes between so many ranks; null: the
+  // library's own, and none can be asked for.
   comm::AllReduceAlgorithm (*automatic_all_reduce)(int ranks, std::size_t bytes) = nullptr;
   // The all-reduce of a library, "MPI_Iallreduce"; empty: it does not tell, or the backend has
   // none.
@@ -80,9 +79,10 @@ struct CommBackend {
   // the communicator. Throws CommError.
   std::unique_ptr<comm::Communicator> (*make)(comm::Store& store, int rank, int size,
                                               Device& device, const WorldOptions& options);
-  // For threads of this process: makes one communicator a device, [rank], each used by one thread.
+  // For so many threads of this process, which share all memory: [rank], each used by one thread.
+  // Null: each thread makes its own by make().
   std::vector<std::unique_ptr<comm::Communicator>> (*make_for_threads)(
-      const std::vector<Device*>& devices, const WorldOptions& options);
+      int size, const WorldOptions& options) = nullptr;
 };
 
 std::span<const CommBackend> comm_backends();
@@ -104,8 +104,7 @@ const CommBackend& backend_between_hosts(DeviceKind devices);
 inline constexpr std::size_t kManyBytes = std::size_t{1} << 30;
 // The word of --all-reduce for the algorithm that runs between so many ranks when `wanted` is
 // given, or the library's own (own_all_reduce); empty where the backend does not tell. Throws
-// ConfigError when the backend chooses for itself and an algorithm is wanted, UnavailableError when
-// it does not have that algorithm.
+// ConfigError when the backend chooses for itself and an algorithm is wanted.
 std::string all_reduce_name(const CommBackend& backend, std::string_view wanted, int ranks,
                             std::size_t bytes = kManyBytes);
 

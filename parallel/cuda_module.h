@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "kernels/ops/cuda_backend.h"
 #include "kernels/runtime/cuda_device.h"
@@ -30,8 +29,6 @@ struct CudaModule {
                                                    Device& device, const WorldOptions& options);
   std::unique_ptr<comm::Communicator> (*make_staged)(std::unique_ptr<comm::Communicator> host,
                                                      Device& device, bool blocks);
-  std::vector<std::unique_ptr<comm::Communicator>> (*make_thread_nccl)(
-      const std::vector<Device*>& devices, const WorldOptions& options);
   std::unique_ptr<GpuMonitor> (*make_monitor)(const GpuMonitorOptions& options);
   std::unique_ptr<RangeMarker> (*make_range_marker)();
   // The module's waits use the program's deadlines (DeadlineClock::share).

@@ -217,8 +217,9 @@ class DataParallel final : public Strategy {
 
   void run_all(const std::function<void(std::size_t)>& work) {
     context_.group->run(work, [this](const char* reason) {
-      context_.local[0]->abort(reason);
-      if (!context_.statistics.empty()) context_.statistics[0]->abort(reason);
+      for (const auto* peers : {&context_.local, &context_.statistics}) {
+        for (comm::Communicator* one : *peers) one->abort(reason);
+      }
     });
   }
 

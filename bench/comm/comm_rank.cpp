@@ -25,7 +25,6 @@ CollectiveRank connect(const CommJob& job, int rank, comm::Store& store, launch:
   options.timeout_s = wait_limit_s(job.timeout_s);
   options.thread_cores = job.devices.cores.at(static_cast<std::size_t>(rank));
   options.progress = [&writer] { writer.collective(); };
-  options.joining = [&writer] { writer.state(launch::RankState::setup); };
   options.all_reduce = comm::all_reduce_algorithm(job.asked_all_reduce);
   options.link = comm::parse_link(job.emulated_link);
   options.blocks = job.threads;

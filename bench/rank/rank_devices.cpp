@@ -17,12 +17,6 @@
 namespace ddpbench::bench {
 namespace {
 
-std::vector<Device*> pointers(const RankDevices& rank) {
-  std::vector<Device*> devices;
-  for (const auto& device : rank.devices) devices.push_back(device.get());
-  return devices;
-}
-
 ops::CudaBackendOptions backend_options(const TrainingJob& job) {
   ops::CudaBackendOptions options;
   options.deterministic = job.options.deterministic;
@@ -90,17 +84,6 @@ std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Sto
   return cuda_module().make_staged(std::move(world), device, options.blocks);
 }
 
-std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
-    const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options) {
-  const CommBackend& backend = comm_backend(plan.backend);
-  auto worlds = backend.make_for_threads(devices, completed(options, backend));
-  if (!is_staged(backend, devices[0]->kind())) return worlds;
-  for (std::size_t i = 0; i < worlds.size(); ++i) {
-    worlds[i] = cuda_module().make_staged(std::move(worlds[i]), *devices[i], /*blocks=*/true);
-  }
-  return worlds;
-}
-
 std::vector<comm::Communicator*> RankDevices::communicators() const {
   std::vector<comm::Communicator*> all;
   if (world) all.push_back(world.get());
@@ -159,6 +142,24 @@ static std::unique_ptr<comm::Communicator> make_control(const TrainingJob& job, 
   return row.make(store, number, ranks, device, completed(world, row));
 }
 
+// For the replicas of one rank, each in its thread: [replica].
+static std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
+    const DevicePlan& plan, RankDevices& rank, const WorldOptions& options) {
+  const CommBackend& backend = comm_backend(plan.backend);
+  const WorldOptions world = completed(options, backend);
+  const auto size = static_cast<int>(rank.devices.size());
+  std::vector<std::unique_ptr<comm::Communicator>> worlds(rank.devices.size());
+  if (backend.make_for_threads != nullptr) worlds = backend.make_for_threads(size, world);
+  const auto store = comm::make_local_store();
+  rank.group->run([&](std::size_t i) {
+    Device& device = *rank.devices[i];
+    if (!worlds[i]) worlds[i] = backend.make(*store, static_cast<int>(i), size, device, world);
+    if (!is_staged(backend, device.kind())) return;
+    worlds[i] = cuda_module().make_staged(std::move(worlds[i]), device, /*blocks=*/true);
+  });
+  return worlds;
+}
+
 RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
                               const std::vector<int>& devices, comm::Store* store,
                               WorldOptions world) {
@@ -166,7 +167,9 @@ RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
   for (const int index : devices) rank.devices.push_back(make_device(job, index));
   note_driver_bytes(rank, "with_context");
   if (rank.devices.size() > 1) {
-    rank.group = make_thread_replica_group(pointers(rank));
+    std::vector<Device*> all;
+    for (const auto& device : rank.devices) all.push_back(device.get());
+    rank.group = make_thread_replica_group(std::move(all));
   } else {
     rank.devices[0]->bind_calling_thread();
   }
@@ -194,9 +197,9 @@ RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
     world.progress = nullptr;
     if (rank.devices.size() == 1) return;
     world.link = {};  // they are in one process
-    if (synchronises) rank.statistics = make_thread_world(job, pointers(rank), world);
+    if (synchronises) rank.statistics = make_thread_world(job, rank, world);
     world.name = "replicas";
-    rank.local = make_thread_world(job, pointers(rank), world);
+    rank.local = make_thread_world(job, rank, world);
   });
   note_driver_bytes(rank, "with_communicators");
   return rank;

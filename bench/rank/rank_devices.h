@@ -59,9 +59,6 @@ std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& dev
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,
                                                int size, Device& device,
                                                const WorldOptions& options);
-// Connects devices of this process: [rank], each communicator for a thread of its own.
-std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
-    const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options);
 
 // What the communicator's all-reduces of registered memory have run so far: "ring", "direct" or
 // "ring,direct". Empty where it does not tell, or is null.

@@ -102,7 +102,6 @@ void RankTrainer::make_devices() {
       is_server() ? std::vector<int>{inputs_.rank} : plan_.replicas, inputs_.store.get(),
       {.progress = [this] { writer_.collective(); },
        .watch = &calls_made_,
-       .joining = [this] { writer_.state(launch::RankState::setup); },
        .address = inputs_.address});
   // The waits for peers have the same limit and know more of the peers, so they report first. Both
   // report before the supervisor, which waits longer.

@@ -17,7 +17,7 @@
 namespace ddpbench {
 
 // To be raised with every change of a class that crosses a module's border.
-#define DDPBENCH_MODULE_INTERFACE "21"
+#define DDPBENCH_MODULE_INTERFACE "22"
 
 // Interface and compiler must be equal on both sides: both decide how objects lie in memory.
 inline constexpr const char* kModuleBuild =
@@ -40,9 +40,6 @@ struct WorldOptions {
   std::function<void()> progress;
   // Watches this rank's calls, except over nccl; null: nobody does. It outlives the communicator.
   comm::CallWatch* watch = nullptr;
-  // nccl: called several times a second while a communicator is made, on the thread that makes it.
-  // A process that watches the ranks does not know of join_patience_s. Must be cheap; may be empty.
-  std::function<void()> joining;
   // Over shared memory, of registered memory.
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
   comm::Link link;      // over shared memory: what each call is to last as long as over
@@ -54,9 +51,6 @@ struct WorldOptions {
   const comm::CommModule* module = nullptr;  // REQUIRED by backends with a module of their own
   // mpi: the ranks of MPI_COMM_WORLD that take part, [rank]; empty: the first ones.
   std::vector<int> members = {};
-  // nccl: the least time that ranks wait for each other while a communicator is made. Meanwhile
-  // each loads kernels, which takes seconds when several processes do it on one GPU.
-  double join_patience_s = 30;
 };
 
 }  // namespace ddpbench
@@ -69,16 +63,12 @@ class CommModule {
 
   // The library's name and version, "Open MPI 4.1.4".
   virtual std::string version() const = 0;
-  // Collective over `size` processes that share `store`. Throws CommError when a peer does not come
-  // before the timeout, UnavailableError when this process cannot use the library. When it throws,
-  // a thread may stay in a call of the library: the process must end by std::_Exit, since what runs
-  // at its exit would take the library away under that thread.
+  // Collective over `size` processes that share `store`, at least two. Throws CommError when a peer
+  // does not come before the timeout, UnavailableError when this process cannot use the library.
+  // When it throws, a thread may stay in a call of the library: the process must end by std::_Exit,
+  // since what runs at its exit would take the library away under that thread.
   virtual std::unique_ptr<Communicator> make(Store& store, int rank, int size,
                                              const WorldOptions& options) const = 0;
-  // Communicators for `size` threads of this process, [rank]; each is used by one thread. Throws
-  // UnavailableError where the library connects processes only.
-  virtual std::vector<std::unique_ptr<Communicator>> make_for_threads(
-      int size, const WorldOptions& options) const = 0;
   // The module's waits use the program's deadlines (DeadlineClock::share).
   virtual void share_pauses(DeadlineClock::Pauses& pauses) const = 0;
 };

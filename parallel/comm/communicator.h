@@ -155,7 +155,8 @@ class Communicator {
   // Root's out.count = size() * in.count; `out` is ignored elsewhere.
   Work gather(Elements in, Elements out, int root, CallOptions options = {});
   // Messages between two ranks match in the order of issue. A send is done when the receiver has
-  // taken the data, or a library holds it. Counts must agree.
+  // taken the data, or a library holds it. Counts must agree. Libraries send nothing to the rank
+  // itself.
   Work send(Elements data, int peer, CallOptions options = {});
   Work recv(Elements data, int peer, CallOptions options = {});
   Work barrier(CallOptions options = {});

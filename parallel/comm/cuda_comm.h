@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "kernels/runtime/device.h"
 #include "parallel/comm/comm_module.h"
@@ -17,11 +16,12 @@
 
 namespace ddpbench::comm {
 
-// Collective over `size` processes that share `store`, one device each. The device outlives the
-// communicator. Throws CommError when a peer does not come within the timeout or join_patience_s,
-// whichever is more. When NCCL itself does not connect the ranks in that time, a thread of this
-// process stays inside it: the process has to end without destroying static objects (std::_Exit).
-// NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
+// Collective over `size` processes, or threads of one, that share `store`, one device each. The
+// device outlives the communicator. Throws CommError when a peer does not come within the timeout or
+// join_patience_s, whichever is more. When NCCL itself does not connect the ranks in that time, a
+// thread of this process stays inside it: the process has to end without destroying static objects
+// (std::_Exit). NCCL refuses two ranks on one GPU unless every rank is a process that has an
+// NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
                                         const WorldOptions& options);
 
@@ -37,10 +37,6 @@ std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device
 // backend() and timeout_s() are the host's.
 std::unique_ptr<Communicator> make_staged(std::unique_ptr<Communicator> host, Device& device,
                                           bool blocks = false);
-
-// For the threads of one process: one communicator a device, [rank], each used by one thread.
-std::vector<std::unique_ptr<Communicator>> make_thread_nccl(const std::vector<Device*>& devices,
-                                                            const WorldOptions& options);
 
 // "nccl": the version of the library that is loaded.
 std::map<std::string, std::string> cuda_comm_versions();

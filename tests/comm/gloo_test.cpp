@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// gloo between threads and processes of one host: the checks of all engines, and what ranks see
+// gloo between processes of one host: the checks of all engines, and what ranks see
 // when others do not come, die, stop, leave or abort.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -33,37 +33,16 @@ WorldOptions gloo_options() {
   return options;
 }
 
-Outcome run_gloo(RankKind kind, int size, const RankFunction& function,
-                 const WorldOptions& options = gloo_options()) {
-  return run_ranks(
-      kind, size, function,
-      WorldMaker{[&](Store& store, int rank, int ranks) {
-                   return engine_module().make(store, rank, ranks, options);
-                 },
-                 [&](int ranks) { return engine_module().make_for_threads(ranks, options); }});
+Outcome run_gloo(int size, const RankFunction& function) {
+  return run_processes(size, [&](Store& store, int rank) {
+    function(*engine_module().make(store, rank, size, gloo_options()));
+  });
 }
 
-struct GlooWorld {
-  RankKind kind;
-  int size;
-};
-
-std::string gloo_world_name(const ::testing::TestParamInfo<GlooWorld>& tested) {
-  return fmt::format("{}{}", tested.param.size,
-                     tested.param.kind == RankKind::threads ? "Threads" : "Processes");
-}
-
-std::vector<GlooWorld> gloo_worlds() {
-  std::vector<GlooWorld> worlds;
-  for (const int size : {1, 2, 3, 4, 7}) worlds.push_back({RankKind::processes, size});
-  for (const int size : {1, 3}) worlds.push_back({RankKind::threads, size});
-  return worlds;
-}
-
-class GlooWorlds : public ::testing::TestWithParam<GlooWorld> {};
+class GlooWorlds : public ::testing::TestWithParam<int> {};
 
 TEST_P(GlooWorlds, PassAllChecksOfEngines) {
-  const Outcome outcome = run_gloo(GetParam().kind, GetParam().size, [](Communicator& c) {
+  const Outcome outcome = run_gloo(GetParam(), [](Communicator& c) {
     check(c.backend() == "gloo", "another backend");
     for (const EngineCheck& one : engine_checks()) {
       try {
@@ -76,11 +55,11 @@ TEST_P(GlooWorlds, PassAllChecksOfEngines) {
   outcome.expect_success();
 }
 
-INSTANTIATE_TEST_SUITE_P(Gloo, GlooWorlds, ::testing::ValuesIn(gloo_worlds()), gloo_world_name);
+INSTANTIATE_TEST_SUITE_P(Gloo, GlooWorlds, ::testing::Values(2, 3, 4, 7));
 
 // Who did not come is told by the calls of all ranks, which the supervisor sees.
 TEST(GlooFailure, ARankThatDoesNotComeEndsTheOthersAtTheirDeadline) {
-  const Outcome outcome = run_gloo(RankKind::processes, 3, [](Communicator& c) {
+  const Outcome outcome = run_gloo(3, [](Communicator& c) {
     std::vector<float> data(50'000);
     if (c.rank() == 2) return sleep_s(1);
     c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kDeferred)
@@ -93,13 +72,12 @@ TEST(GlooFailure, ARankThatDoesNotComeEndsTheOthersAtTheirDeadline) {
 }
 
 TEST(GlooFailure, APassedDeadlineOfAMessageLeavesItUnderWay) {
-  run_gloo(RankKind::processes, 2, check_a_passed_deadline_leaves_a_message_under_way)
-      .expect_success();
+  run_gloo(2, check_a_passed_deadline_leaves_a_message_under_way).expect_success();
 }
 
 // The others learn of it by their connections, which end.
 TEST(GlooFailure, AbortFromAnotherThreadEndsAllRanks) {
-  const Outcome outcome = run_gloo(RankKind::threads, 3, [](Communicator& c) {
+  const Outcome outcome = run_gloo(3, [](Communicator& c) {
     std::vector<float> data(50'000);
     float value = 0;
     if (c.rank() == 0) {
@@ -126,7 +104,7 @@ TEST(GlooFailure, AbortFromAnotherThreadEndsAllRanks) {
 }
 
 TEST(GlooFailure, ARankThatLeavesEndsTheCallsOfTheOthers) {
-  const Outcome outcome = run_gloo(RankKind::processes, 2, [](Communicator& c) {
+  const Outcome outcome = run_gloo(2, [](Communicator& c) {
     c.barrier().synchronize();
     if (c.rank() == 1) return;
     std::vector<float> data(50'000);
@@ -138,7 +116,7 @@ TEST(GlooFailure, ARankThatLeavesEndsTheCallsOfTheOthers) {
 
 TEST(GlooFailure, AKilledRankEndsTheCallsOfTheOthersLongBeforeTheDeadline) {
   for (const bool receives : {false, true}) {
-    const Outcome outcome = run_gloo(RankKind::processes, 3, [&](Communicator& c) {
+    const Outcome outcome = run_gloo(3, [&](Communicator& c) {
       std::vector<float> data(50'000);
       c.barrier().synchronize();
       if (c.rank() == 1) {
@@ -158,7 +136,7 @@ TEST(GlooFailure, AKilledRankEndsTheCallsOfTheOthersLongBeforeTheDeadline) {
 
 // A process that is stopped cannot say that it is there.
 TEST(GlooFailure, AStoppedRankEndsTheOthersAtTheirDeadline) {
-  const Outcome outcome = run_gloo(RankKind::processes, 3, [](Communicator& c) {
+  const Outcome outcome = run_gloo(3, [](Communicator& c) {
     std::vector<float> data(50'000);
     c.barrier().synchronize();
     if (c.rank() == 1) stop_this_process(1.5);  // the others give up meanwhile

@@ -122,21 +122,11 @@ WorldOptions test_options() {
   return options;
 }
 
-Outcome run_ranks(RankKind kind, int size, const RankFunction& function, const WorldMaker& maker) {
-  if (kind == RankKind::threads) return run_threads(maker.make_for_threads(size), function);
-  return run_processes(size, [&](Store& store, int rank) {
-    const auto communicator = maker.make(store, rank, size);
-    function(*communicator);
-  });
-}
-
 Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
                   const WorldOptions& options) {
-  return run_ranks(kind, size, function,
-                   WorldMaker{[&](Store& store, int rank, int ranks) {
-                                return make_shm(store, rank, ranks, options);
-                              },
-                              [&](int ranks) { return make_thread_shm(ranks, options); }});
+  if (kind == RankKind::threads) return run_threads(make_thread_shm(size, options), function);
+  return run_processes(
+      size, [&](Store& store, int rank) { function(*make_shm(store, rank, size, options)); });
 }
 
 void check(bool condition, const std::string& message) {

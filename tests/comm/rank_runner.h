@@ -37,13 +37,6 @@ WorldOptions test_options();
 Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
                   const WorldOptions& options = test_options());
 
-// Communicators of another backend: made by each process from the store, or for the threads of one.
-struct WorldMaker {
-  std::function<std::unique_ptr<Communicator>(Store&, int rank, int size)> make;
-  std::function<std::vector<std::unique_ptr<Communicator>>(int size)> make_for_threads;
-};
-Outcome run_ranks(RankKind kind, int size, const RankFunction& function, const WorldMaker& maker);
-
 // Runs any function on `size` forked processes that share a store.
 Outcome run_processes(int size, const std::function<void(Store&, int rank)>& function);
 

@@ -51,9 +51,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, CudaThreads, ::testing::Values(1, 2, 3, 4));
 using NcclAlone = test::GpuTest;
 
 TEST_F(NcclAlone, Conforms) {
-  Device* const devices[] = {&device()};
-  const auto ranks = make_thread_nccl({devices[0]}, {});
-  const auto host = make_host_communicator(*ranks[0], device());
+  const auto alone = make_nccl(*make_local_store(), 0, 1, device(), {});
+  const auto host = make_host_communicator(*alone, device());
   for (const auto check : {check_all_reduce_for_every_count, check_reduce, check_broadcast,
                            check_all_gather, check_reduce_scatter, check_scatter_and_gather}) {
     check(*host, false);
@@ -61,12 +60,11 @@ TEST_F(NcclAlone, Conforms) {
 }
 
 TEST_F(NcclAlone, IsReplayed) {
-  const auto ranks = make_thread_nccl({&device()}, {});
+  const auto alone = make_nccl(*make_local_store(), 0, 1, device(), {});
   const Buffer data = upload(std::vector<float>(1000, 3.0f));
-  ranks[0]->register_buffer(data);
+  alone->register_buffer(data);
   stream().begin_recording();
-  const Work work =
-      ranks[0]->all_reduce({data.data(), 1000}, ReduceOp::average, {.after = &stream()});
+  const Work work = alone->all_reduce({data.data(), 1000}, ReduceOp::average, {.after = &stream()});
   work.wait(stream());
   auto recording = stream().end_recording();
   for (int i = 0; i < 3; ++i) {
@@ -77,7 +75,7 @@ TEST_F(NcclAlone, IsReplayed) {
   }
   EXPECT_EQ(download<float>(data.view())[999], 3.0f);
   recording.reset();  // before the communicator, which waits for it
-  ranks[0]->deregister_buffer(data);
+  alone->deregister_buffer(data);
 }
 
 }  // namespace

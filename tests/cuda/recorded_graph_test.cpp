@@ -18,12 +18,12 @@ using RecordedGraph = test::GpuTest;
 
 // The stand-in's streams have priorities from 0 to -5.
 TEST_F(RecordedGraph, KeepsThePriorityOfCommunication) {
-  const auto ranks = make_thread_nccl({&device()}, {});
+  const auto alone = make_nccl(*make_local_store(), 0, 1, device(), {});
   const Buffer data = upload(std::vector<float>(1000, 3.0f));
   const Buffer copy = device().allocate(data.bytes(), MemoryCategory::workspace);
   stream().begin_recording();
   device().copy(stream(), copy.view(), data.view());
-  ranks[0]->all_reduce({data.data(), 1000}, ReduceOp::sum, {.after = &stream()}).wait(stream());
+  alone->all_reduce({data.data(), 1000}, ReduceOp::sum, {.after = &stream()}).wait(stream());
   auto recording = stream().end_recording();
   recording->replay(stream());
   stream().synchronize();

@@ -8,8 +8,7 @@
 
 namespace ddpbench::comm {
 
-CudaCommunicator::CudaCommunicator(Device& device, int rank, int size, const WorldOptions& options,
-                                   std::shared_ptr<SharedAbort> threads)
+CudaCommunicator::CudaCommunicator(Device& device, int rank, int size, const WorldOptions& options)
     : Communicator(rank, size),
       device_(device),
       ordinal_(cuda::native_device(device).ordinal()),
@@ -20,7 +19,6 @@ CudaCommunicator::CudaCommunicator(Device& device, int rank, int size, const Wor
                                                        .timeout_s = options.timeout_s,
                                                        .ordinal = ordinal_,
                                                        .clock = cuda::native_device(device).clock(),
-                                                       .threads = std::move(threads),
                                                        .progress = options.progress})) {
   const cuda::CurrentDevice current(ordinal_);
   // The priority of communication is above the compute streams'. So short kernels of ours do not

@@ -36,14 +36,12 @@ class CudaCommunicator : public Communicator, protected MonitoredBackend {
   void group_start() override;
   void group_end() override;
   void abort(const std::string& reason) noexcept override { monitor_->abort(reason); }
-  void check() override { monitor_->check(); }
+  void check() override { monitor_->throw_if_failed(); }
 
  protected:
   using Works = std::span<const std::shared_ptr<CudaWork>>;
 
-  // `threads`: null unless the ranks are threads of this process.
-  CudaCommunicator(Device& device, int rank, int size, const WorldOptions& options,
-                   std::shared_ptr<SharedAbort> threads = nullptr);
+  CudaCommunicator(Device& device, int rank, int size, const WorldOptions& options);
 
   Work issue(const Operation& operation, const CallOptions& options) override;
   // Queues the operations of one call or group on stream(). The device is current.

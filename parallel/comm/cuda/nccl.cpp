@@ -17,7 +17,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -59,9 +58,8 @@ ncclRedOp_t op_of(ReduceOp op) {
 class NcclCommunicator final : public CudaCommunicator {
  public:
   // Takes over `nccl`.
-  NcclCommunicator(ncclComm_t nccl, Device& device, int rank, int size, const WorldOptions& options,
-                   std::shared_ptr<SharedAbort> threads = nullptr)
-      : CudaCommunicator(device, rank, size, options, std::move(threads)),
+  NcclCommunicator(ncclComm_t nccl, Device& device, int rank, int size, const WorldOptions& options)
+      : CudaCommunicator(device, rank, size, options),
         nccl_(nccl),
         barrier_(device.allocate(sizeof(std::int32_t), MemoryCategory::communication)) {
     start_watching();
@@ -224,86 +222,39 @@ class NcclCommunicator final : public CudaCommunicator {
   std::map<const void*, void*> registrations_;
 };
 
-// How long a rank waits for the others while a communicator is made.
-double patience_s(const WorldOptions& options) {
-  return std::max(options.timeout_s, options.join_patience_s);
-}
-
-// Whether `future` is ready before the time is up; calls `tell` several times a second meanwhile,
-// or a supervisor would take a wait longer than its own deadline for a rank that hangs.
-template <typename T>
-bool is_ready_in_time(const std::future<T>& future, double seconds,
-                      const std::function<void()>& tell) {
-  constexpr auto kTellInterval = std::chrono::milliseconds(100);
-  const Deadline deadline = deadline_after(seconds);
-  while (future.wait_for(std::min<DeadlineClock::duration>(
-             sleep_until_look(deadline), kTellInterval)) != std::future_status::ready) {
-    if (has_passed(deadline)) return false;
-    if (tell) tell();
-  }
-  return true;
-}
-
-ncclUniqueId make_id() {
-  ncclUniqueId id;
-  check_nccl(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId");
-  return id;
-}
-
-ncclUniqueId id_of(const std::string& text) {
-  ncclUniqueId id;
-  if (text.size() != sizeof id) throw CommError(fmt::format("NCCL's id has {} bytes", text.size()));
-  std::memcpy(&id, text.data(), sizeof id);
-  return id;
-}
-
-// The ranks of one communicator in this process.
+// NCCL's side of a rank that joins.
 struct Joining {
   ncclUniqueId id{};
-  int first_rank = 0, size = 1;
-  std::vector<int> ordinals;  // the GPUs of ranks first_rank...
+  int rank = 0, size = 1;
+  int ordinal = 0;  // of its GPU
 };
 
-std::vector<ncclComm_t> join(const Joining& joining) {
-  std::vector<ncclComm_t> made(joining.ordinals.size(), nullptr);
-  const std::string what = fmt::format("rank {} of {}: joining", joining.first_rank, joining.size);
+ncclComm_t join(const Joining& joining) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
-  check_nccl(ncclGroupStart(), nullptr, what);
-  ncclResult_t result = ncclSuccess;
-  for (std::size_t i = 0; i < made.size() && result == ncclSuccess; ++i) {
-    const cuda::CurrentDevice current(joining.ordinals[i]);
-    result = ncclCommInitRankConfig(&made[i], joining.size, joining.id,
-                                    joining.first_rank + static_cast<int>(i), &config);
-  }
-  const ncclResult_t ended = ncclGroupEnd();
-  check_nccl(result == ncclSuccess ? ended : result, nullptr, what);
+  const cuda::CurrentDevice current(joining.ordinal);
+  ncclComm_t made = nullptr;
+  check_nccl(ncclCommInitRankConfig(&made, joining.size, joining.id, joining.rank, &config),
+             nullptr, fmt::format("rank {} of {}: joining", joining.rank, joining.size));
   return made;
 }
 
 // NCCL has no deadline for this, so a thread does it. If it hangs, it lasts as long as the process.
-std::vector<ncclComm_t> join_before(const Joining& joining, const WorldOptions& options) {
-  std::packaged_task<std::vector<ncclComm_t>()> task([joining] { return join(joining); });
-  std::future<std::vector<ncclComm_t>> made = task.get_future();
+ncclComm_t join_before(const Joining& joining, double timeout_s) {
+  std::packaged_task<ncclComm_t()> task([joining] { return join(joining); });
+  std::future<ncclComm_t> made = task.get_future();
   std::thread thread(std::move(task));
-  if (!is_ready_in_time(made, patience_s(options), options.joining)) {
+  const Deadline deadline = deadline_after(timeout_s);
+  while (made.wait_for(sleep_until_look(deadline)) != std::future_status::ready) {
+    if (!has_passed(deadline)) continue;
     thread.detach();
     throw CommTimeout(
         fmt::format("rank {} of {}: NCCL did not connect all ranks within {} s; NCCL_DEBUG=INFO "
                     "shows how far it got",
-                    joining.first_rank, joining.size, patience_s(options)));
+                    joining.rank, joining.size, timeout_s));
   }
   thread.join();
   return made.get();
-}
-
-// Blocks until rank 0 has told its id. The store's own wait cannot call `joining`, so another
-// thread waits where that is set.
-std::string id_from(Store& store, const std::string& key, const WorldOptions& options) {
-  auto told = std::async(options.joining ? std::launch::async : std::launch::deferred,
-                         [&] { return store.get(key, patience_s(options)); });
-  if (options.joining) is_ready_in_time(told, patience_s(options), options.joining);
-  return told.get();
 }
 
 }  // namespace
@@ -312,35 +263,19 @@ std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device
                                         const WorldOptions& options) {
   ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
   const std::string key = options.name + "/nccl_id";
+  Joining joining{.rank = rank, .size = size, .ordinal = cuda::native_device(device).ordinal()};
   if (rank == 0) {
-    const ncclUniqueId id = make_id();
-    store.set(key, {reinterpret_cast<const char*>(&id), sizeof id});
+    check_nccl(ncclGetUniqueId(&joining.id), nullptr, "ncclGetUniqueId");
+    store.set(key, {reinterpret_cast<const char*>(&joining.id), sizeof joining.id});
+  } else {
+    const std::string told = store.get(key, options.timeout_s);
+    if (told.size() != sizeof joining.id) {
+      throw CommError(fmt::format("NCCL's id has {} bytes", told.size()));
+    }
+    std::memcpy(&joining.id, told.data(), sizeof joining.id);
   }
-  const Joining joining{.id = id_of(id_from(store, key, options)),
-                        .first_rank = rank,
-                        .size = size,
-                        .ordinals = {cuda::native_device(device).ordinal()}};
-  return std::make_unique<NcclCommunicator>(join_before(joining, options).front(), device, rank,
+  return std::make_unique<NcclCommunicator>(join_before(joining, options.timeout_s), device, rank,
                                             size, options);
-}
-
-std::vector<std::unique_ptr<Communicator>> make_thread_nccl(const std::vector<Device*>& devices,
-                                                            const WorldOptions& options) {
-  ensure(!devices.empty(), "a communicator of no threads");
-  const auto size = static_cast<int>(devices.size());
-  Joining joining{.id = make_id(), .size = size};
-  for (Device* const device : devices) {
-    joining.ordinals.push_back(cuda::native_device(*device).ordinal());
-  }
-  const std::vector<ncclComm_t> made = join_before(joining, options);
-  const auto threads = std::make_shared<SharedAbort>();
-  std::vector<std::unique_ptr<Communicator>> communicators;
-  for (int rank = 0; rank < size; ++rank) {
-    const auto i = static_cast<std::size_t>(rank);
-    communicators.push_back(
-        std::make_unique<NcclCommunicator>(made[i], *devices[i], rank, size, options, threads));
-  }
-  return communicators;
 }
 
 std::map<std::string, std::string> cuda_comm_versions() {
@@ -348,4 +283,5 @@ std::map<std::string, std::string> cuda_comm_versions() {
   if (ncclGetVersion(&version) != ncclSuccess) return {};
   return {{"nccl", fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100)}};
 }
+
 }  // namespace ddpbench::comm

@@ -16,8 +16,7 @@ namespace {
 constexpr int kEagerLooks = 1000;
 constexpr auto kPause = std::chrono::microseconds(20);
 // How often the watchdog looks. Busy: works are in flight. Idle: only recordings could be, or the
-// backend may fail or another thread abort; check() promises to know of that before the first
-// work, too.
+// backend may fail; check() promises to know of that before the first work, too.
 constexpr auto kBusyLook = std::chrono::microseconds(200);
 constexpr auto kIdleLook = std::chrono::milliseconds(5);
 
@@ -142,16 +141,6 @@ WorkTimes CudaWork::times() const {
   return times;
 }
 
-void SharedAbort::set(int rank, const std::string& reason) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (reason_.empty()) reason_ = fmt::format("aborted by rank {}: {}", rank, reason);
-}
-
-std::string SharedAbort::reason() const {
-  const std::lock_guard lock(mutex_);
-  return reason_;
-}
-
 WorkMonitor::~WorkMonitor() {
   for (const auto* marks : {&free_marks_, &recorded_marks_}) {
     for (const WorkMarks& m : *marks) {
@@ -250,13 +239,6 @@ void WorkMonitor::fail_locked(std::exception_ptr error) noexcept {
 }
 
 void WorkMonitor::fail(std::exception_ptr error) noexcept {
-  if (options_.threads) {
-    try {
-      std::rethrow_exception(error);
-    } catch (const std::exception& reason) {
-      options_.threads->set(options_.rank, reason.what());
-    }
-  }
   {
     const std::lock_guard lock(mutex_);
     fail_locked(std::move(error));
@@ -265,17 +247,8 @@ void WorkMonitor::fail(std::exception_ptr error) noexcept {
 }
 
 void WorkMonitor::abort(const std::string& reason) noexcept {
-  if (options_.threads) options_.threads->set(options_.rank, reason);
   fail(std::make_exception_ptr(
       CommError(fmt::format("{}aborted by rank {}: {}", prefix(nullptr), options_.rank, reason))));
-}
-
-void WorkMonitor::check() {
-  if (options_.threads && !failed()) {
-    const std::string reason = options_.threads->reason();
-    if (!reason.empty()) fail(std::make_exception_ptr(CommError(prefix(nullptr) + reason)));
-  }
-  throw_if_failed();
 }
 
 void WorkMonitor::settle(CudaWork& work) {
@@ -324,9 +297,7 @@ void WorkMonitor::look() {
       const std::shared_ptr<CudaWork> launch = launching_;
       const Clock::time_point since = launching_since_;
       lock.unlock();
-      std::string reason = options_.threads ? options_.threads->reason() : "";
-      if (reason.empty()) reason = backend_->asynchronous_error();
-      if (!reason.empty()) {
+      if (const std::string reason = backend_->asynchronous_error(); !reason.empty()) {
         const CudaWork* const latest = launch ? launch.get() : oldest.get();
         const Operation* const operation = latest ? &latest->operation() : nullptr;
         throw CommError(prefix(operation) + reason, operation_name(operation));

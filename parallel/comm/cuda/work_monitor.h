@@ -97,24 +97,11 @@ class MonitoredBackend {
   virtual void abandon() noexcept = 0;
 };
 
-// Why a rank gave up, for the other ranks of its communicator that are threads of this process.
-class SharedAbort {
- public:
-  void set(int rank, const std::string& reason) noexcept;  // the first one stays
-  // "aborted by rank 1: ..."; empty: no rank has given up.
-  std::string reason() const;
-
- private:
-  mutable std::mutex mutex_;
-  std::string reason_;
-};
-
 struct MonitorOptions {
   int rank = 0, size = 1;
   double timeout_s = 60;
   int ordinal = 0;
   std::shared_ptr<cuda::CudaClock> clock;
-  std::shared_ptr<SharedAbort> threads;  // null: each rank is a process
   std::function<void()> progress;
 };
 
@@ -141,12 +128,10 @@ class WorkMonitor final : public std::enable_shared_from_this<WorkMonitor> {
   }
   bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
   void throw_if_failed();
-  // Fails all works that are not done, and tells the other threads.
+  // Fails all works that are not done.
   void fail(std::exception_ptr error) noexcept;
   // Callable from any thread.
   void abort(const std::string& reason) noexcept;
-  // Throws when this rank has failed or another thread has given up.
-  void check();
 
  private:
   friend class CudaWork;

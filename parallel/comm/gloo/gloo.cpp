@@ -30,7 +30,6 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -199,7 +198,6 @@ class GlooEngine final : public LibraryEngine {
   // Collective: connects the ranks. Throws CommError.
   GlooEngine(Store& store, int rank, int size, const WorldOptions& options)
       : LibraryEngine(rank, size) {
-    if (size == 1) return;
     try {
       auto mesh = std::make_shared<Mesh>(store, rank, size, options);
       connections_ = &mesh->connections();
@@ -213,7 +211,6 @@ class GlooEngine final : public LibraryEngine {
   }
 
   ~GlooEngine() override {
-    if (!guard_.joinable()) return;
     {
       const std::lock_guard lock(guard_mutex_);
       ends_ = true;
@@ -223,7 +220,7 @@ class GlooEngine final : public LibraryEngine {
   }
 
   void leave() noexcept override {
-    if (!context_ || has_failed()) return;
+    if (has_failed()) return;
     try {
       gloo::BarrierOptions options(context_);
       options.setTag(kFarewellTag);
@@ -303,9 +300,7 @@ class GlooEngine final : public LibraryEngine {
     }
   }
 
-  void give_up(const std::string&) noexcept override {
-    if (connections_) connections_->end();
-  }
+  void give_up(const std::string&) noexcept override { connections_->end(); }
 
   void doze(Pause&, std::uint32_t seen, Deadline deadline) override {
     futex_wait(bell_, seen, deadline, FutexScope::process);
@@ -404,10 +399,10 @@ class GlooEngine final : public LibraryEngine {
     }
   }
 
-  std::shared_ptr<gloo::Context> context_;  // null for one rank, as the next
-  Connections* connections_ = nullptr;      // of context_
-  std::uint32_t calls_ = 0;                 // collectives that have begun
-  std::mutex guard_mutex_;                  // guards these
+  std::shared_ptr<gloo::Context> context_;
+  Connections* connections_ = nullptr;  // of context_
+  std::uint32_t calls_ = 0;             // collectives that have begun
+  std::mutex guard_mutex_;              // guards these
   std::condition_variable guard_ends_;
   std::optional<Deadline> deadline_;  // of the collective that runs
   bool is_late_ = false, ends_ = false;
@@ -425,25 +420,9 @@ class GlooModule final : public CommModule {
     // Gloo writes to connections that a peer has closed. That is an error there, and no reason to
     // end.
     ::signal(SIGPIPE, SIG_IGN);
-    ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
+    ensure(size >= 2 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
     return std::make_unique<QueuedCommunicator>(
         "gloo", rank, size, std::make_unique<GlooEngine>(store, rank, size, options), options);
-  }
-
-  // The threads meet through a store of this process. Each end is made on a thread of its own,
-  // because making one waits for the others.
-  std::vector<std::unique_ptr<Communicator>> make_for_threads(
-      int size, const WorldOptions& options) const override {
-    ensure(size >= 1, "a communicator of {} threads", size);
-    const auto store = make_local_store();
-    std::vector<std::future<std::unique_ptr<Communicator>>> ends;
-    for (int rank = 0; rank < size; ++rank) {
-      ends.push_back(
-          std::async(std::launch::async, [&, rank] { return make(*store, rank, size, options); }));
-    }
-    std::vector<std::unique_ptr<Communicator>> ranks;
-    for (auto& end : ends) ranks.push_back(end.get());
-    return ranks;
   }
 
   void share_pauses(DeadlineClock::Pauses& pauses) const override { DeadlineClock::share(pauses); }

@@ -37,7 +37,7 @@ Elements part_of(const Elements& whole, std::size_t part) {
 class HierarchicalEngine final : public LibraryEngine {
  public:
   // `world`: all ranks; it outlives this, and hears of aborts. `host`: the ranks of this host.
-  // `across`: the first ranks of all hosts; null on other ranks.
+  // `across`: the first ranks of all hosts; null on other ranks, and where there is one host.
   HierarchicalEngine(Communicator& world, std::unique_ptr<Communicator> host,
                      std::unique_ptr<Communicator> across)
       : LibraryEngine(world.rank(), world.size()),
@@ -177,7 +177,7 @@ std::unique_ptr<Communicator> make_hierarchical(const std::string& backend,
   parts.name = fmt::format("{}/host-from/{}", options.name, mates.front());
   auto own = make_shm(store, place_in(mates), count_of(mates), parts);
   std::unique_ptr<Communicator> across;
-  if (mates.front() == rank) {
+  if (mates.front() == rank && leaders.size() > 1) {
     parts.name = options.name + "/across";
     parts.members = leaders;
     across = engine.make(store, place_in(leaders), count_of(leaders), parts);

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -54,16 +53,13 @@ WorkTimes LibraryEngine::run_collective(const Operation& operation, Deadline dea
   }
   std::exception_ptr failure;
   try {
-    const Elements &in = operation.in, &out = operation.out;
-    if (size_ == 1) {
-      if (out.data != in.data && out.bytes() > 0) std::memcpy(out.data, in.data, out.bytes());
-    } else if (operation.part().count > 0 || operation.kind == OperationKind::barrier) {
+    if (operation.part().count > 0 || operation.kind == OperationKind::barrier) {
       const bool divides = operation.op == ReduceOp::average && !averages();
       Operation summed = operation;
       if (divides) summed.op = ReduceOp::sum;
       run(summed, deadline, waiter);
-      const Elements& sum = operation.kind == OperationKind::reduce_scatter ? out : in;
-      if (divides) divide_sum(sum, size_);
+      const bool is_part = operation.kind == OperationKind::reduce_scatter;
+      if (divides) divide_sum(is_part ? operation.out : operation.in, size_);
     }
   } catch (const CommTimeout& late) {
     failure = std::make_exception_ptr(
@@ -87,47 +83,26 @@ WorkTimes LibraryEngine::run_collective(const Operation& operation, Deadline dea
 
 void LibraryEngine::start_message(std::shared_ptr<QueuedWork> work) {
   const Operation& o = work->operation();
+  ensure(o.root != rank_, "rank {} is its own peer in a {}", rank_, to_string(o.kind));
   work->begin();
-  std::unique_ptr<Transfer> transfer;
   try {
-    if (o.root != rank_) transfer = start(o);
+    messages_.push_back({work, start(o)});
   } catch (const CommError& error) {
     throw CommError(prefix(&o) + error.what(), operation_name(&o));
   }
-  messages_.push_back({std::move(work), std::move(transfer)});
 }
 
 void LibraryEngine::advance_messages() {
   for (Message& message : messages_) {
     const Operation& o = message.work->operation();
     try {
-      if (message.transfer && message.transfer->test()) message.work->complete(false);
+      if (message.transfer->test()) message.work->complete(false);
     } catch (const CommError& error) {
       throw_if_aborted(&o);
       throw CommError(prefix(&o) + error.what(), operation_name(&o));
     }
   }
-  while (deliver_own()) {
-  }
   std::erase_if(messages_, [](const Message& m) { return m.work->finished(); });
-}
-
-// From this rank to itself: the first send and the first receive that are there meet.
-bool LibraryEngine::deliver_own() {
-  const auto first = [&](OperationKind kind) {
-    return std::ranges::find_if(messages_, [&](const Message& m) {
-      return !m.transfer && !m.work->finished() && m.work->operation().kind == kind;
-    });
-  };
-  const auto send = first(OperationKind::send), recv = first(OperationKind::recv);
-  if (send == messages_.end() || recv == messages_.end()) return false;
-  const Elements &from = send->work->operation().in, &to = recv->work->operation().out;
-  ensure(from.count == to.count && from.type == to.type, "a message of {} {} for {} {}", from.count,
-         to_string(from.type), to.count, to_string(to.type));
-  if (to.bytes() > 0) std::memmove(to.data, from.data, to.bytes());
-  recv->work->complete(false);
-  send->work->complete(false);
-  return true;
 }
 
 void LibraryEngine::await(const Operation* operation, Deadline deadline, Waiter waiter,
@@ -190,20 +165,14 @@ void LibraryEngine::stop() noexcept {
 
 std::vector<std::string> exchange_in(Store& store, int rank, int size, const WorldOptions& options,
                                      const std::string& text) {
-  constexpr double kLook_s = 0.1;  // the longest sleep between two calls of WorldOptions::check
   const auto key = [&](int of) { return fmt::format("{}/exchange/{}", options.name, of); };
   store.set(key(rank), text);
-  const Deadline deadline = deadline_after(options.timeout_s);
   std::vector<std::string> texts;
-  while (static_cast<int>(texts.size()) < size) {
-    const int peer = static_cast<int>(texts.size());
+  for (int peer = 0; peer < size; ++peer) {
     try {
-      texts.push_back(store.get(key(peer), std::min(kLook_s, options.timeout_s)));
-      continue;
+      texts.push_back(store.get(key(peer), options.timeout_s));
     } catch (const CommTimeout&) {
-      if (has_passed(deadline)) {
-        throw CommTimeout(fmt::format("rank {} did not join within {} s", peer, options.timeout_s));
-      }
+      throw CommTimeout(fmt::format("rank {} did not join within {} s", peer, options.timeout_s));
     }
   }
   return texts;

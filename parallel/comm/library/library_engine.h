@@ -66,9 +66,9 @@ class LibraryEngine : public Engine {
     virtual bool test() = 0;
   };
 
-  // What the library does. It has at least two ranks, no message goes from a rank to itself, and
-  // unless averages() every average is a sum, which the caller divides. Both throw CommError, whose
-  // words need not name the operation, and `run` CommTimeout after the deadline.
+  // What the library does. Unless averages() every average is a sum, which the caller divides. Both
+  // throw CommError, whose words need not name the operation, and `run` CommTimeout after the
+  // deadline.
   virtual void run(const Operation& operation, Deadline deadline, Waiter waiter) = 0;
   virtual std::unique_ptr<Transfer> start(const Operation& operation) = 0;
   virtual bool averages() const noexcept { return false; }
@@ -83,10 +83,9 @@ class LibraryEngine : public Engine {
  private:
   struct Message {
     std::shared_ptr<QueuedWork> work;
-    std::unique_ptr<Transfer> transfer;  // null: from this rank to itself
+    std::unique_ptr<Transfer> transfer;
   };
   void advance_messages();
-  bool deliver_own();
 
   const int rank_, size_;
   std::vector<Message> messages_;
@@ -96,8 +95,8 @@ class LibraryEngine : public Engine {
 };
 
 // A blocking all-gather of short texts through the store, [rank], for ranks that are not connected
-// yet. Throws CommTimeout naming a rank that does not come in options.timeout_s. To be called once
-// for each options.name.
+// yet. Throws CommTimeout naming the first rank that does not come in options.timeout_s. To be
+// called once for each options.name.
 std::vector<std::string> exchange_in(Store& store, int rank, int size, const WorldOptions& options,
                                      const std::string& text);
 

@@ -310,10 +310,6 @@ class MpiModule final : public CommModule {
       throw;
     }
   }
-  std::vector<std::unique_ptr<Communicator>> make_for_threads(int,
-                                                              const WorldOptions&) const override {
-    throw UnavailableError("MPI connects processes, not threads of one; use --backend=shm");
-  }
   void share_pauses(DeadlineClock::Pauses& pauses) const override { DeadlineClock::share(pauses); }
 };
 
