@@ -177,7 +177,6 @@ AgentListener::AgentListener(const launch::RankEnvironment& environment,
   check_secret(environment, interface);
   // Rank 0 listens there and nowhere else; the others find it at MASTER_ADDR.
   if (!interface.empty()) options_.host = find_interface(interface).address;
-  options_.owner = fmt::format("process {} on {}", ::getpid(), host_name());
   if (options_.secret.empty()) {
     options_.secret = launch::make_secret();
     local_ = listen_locally(environment);

@@ -10,7 +10,6 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "parallel/comm/store/store.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -48,10 +47,9 @@ void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t in
                   ranks / per_process, needed, allowed, needed));
 }
 
-// For an agent its connection and those by which it came; data, libraries and the report; as many
-// strangers as the store keeps.
+// For an agent its connection and those by which it came; data, libraries and the report.
 void allow_open_files_of_listener(std::size_t ranks) {
-  raise_soft_limit(open_now() + 4 * ranks + 64 + comm::kMaxStrangers);
+  raise_soft_limit(open_now() + 4 * ranks + 64);
 }
 
 }  // namespace ddpbench::launch

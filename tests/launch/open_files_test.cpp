@@ -11,7 +11,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "parallel/comm/store/store.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -64,7 +63,7 @@ TEST(OpenFiles, BeyondTheHardLimitAreRefusedWithBothNumbers) {
   EXPECT_NE(text.find("but 20 are allowed"), std::string::npos) << text;
 }
 
-TEST(OpenFiles, OfAJoinedRankHaveRoomForStrangersAsFarAsTheHardLimitAllows) {
+TEST(OpenFiles, OfAJoinedRankAreRaisedAsFarAsTheHardLimitAllows) {
   const auto joined = [] { allow_open_files_of_listener(2); };
   const std::string raised = after(40, 4000, joined);
   EXPECT_GE(std::stoul(raised), comm::kMaxStrangers + 2) << raised;

@@ -41,9 +41,6 @@ void store_barrier(Store& store, const std::string& name, int count, double time
 // In-process store, for threads and tests.
 std::shared_ptr<Store> make_local_store();
 
-// So many connections may be without the secret at once. The server drops the oldest for a new one.
-inline constexpr std::size_t kMaxStrangers = 128;
-
 // Listens on the loopback interface (or `host`), serves on a thread of its own, and refuses clients
 // that do not prove that they have `secret`.
 class TcpStoreServer {
@@ -59,26 +56,22 @@ struct TcpStoreOptions {
                   // tells our store from others by the handshake
   std::string secret;  // not empty
   double timeout_s = 30;
-  // Server: what it tells about itself to those who have the secret ("host a, process 12").
-  std::string owner;
   // Server: takes the sockets of open_store_stream(), on the server's thread; empty: they are
   // refused.
   std::function<void(FileDescriptor socket)> streams;
-  // Client: called about twenty times a second while it waits, on the waiting thread; may be empty.
-  // What it throws ends the call.
+  // Client: called after each port that it asked while it looks for the server. May be empty; what
+  // it throws ends the search.
   std::function<void()> check;
   // Client: called with "HOST:PORT" each time that a store, maybe another job's, refuses the secret
   // while it looks for the server. May be empty.
   std::function<void(const std::string& where)> refused;
 };
 
-// Throws CommError when no port is free. With tries > 1 throws ConfigError, naming the other's
-// owner, when a port before the first free one is held by a store with the same secret: clients
-// could not tell the two stores apart.
+// Throws CommError when no port is free. With tries > 1 throws ConfigError when a port before the
+// first free one is held by a store with the same secret: clients would take that for this one.
 std::unique_ptr<TcpStoreServer> make_tcp_store_server(const TcpStoreOptions& options);
 // Connects. Retries until the server is up or timeout_s has passed (CommTimeout). A wrong secret is
-// a CommError. All its connections are to the same server: a later one on the same port is not
-// taken for it.
+// a CommError.
 std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options);
 
 // Connects in the same way, and returns a connection with what `streams` of the server takes: each

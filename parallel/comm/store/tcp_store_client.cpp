@@ -21,7 +21,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -46,22 +45,16 @@ namespace {
 constexpr double kFirstGreetingTime_s = 0.25;
 constexpr double kLongestGreetingTime_s = 4;
 constexpr auto kRetryPause = std::chrono::milliseconds(5);
-constexpr long kCheckEvery_ms = 50;
-
-using Check = std::function<void()>;
 
 // Waits until the socket is ready for `events`; false at the deadline.
-bool ready(int socket, short events, Deadline deadline, const Check& check = {}) {
-  const long longest_ms = check ? kCheckEvery_ms : 60000;
+bool ready(int socket, short events, Deadline deadline) {
   while (true) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(sleep_until_look(deadline)).count();
     pollfd polled{socket, events, 0};
     // One millisecond more than is left: this avoids a busy loop in the last fraction.
-    const int wait_ms = static_cast<int>(std::min<long>(left + 1, longest_ms));
-    if (::poll(&polled, 1, wait_ms) > 0) return true;
+    if (::poll(&polled, 1, static_cast<int>(left) + 1) > 0) return true;
     if (has_passed(deadline)) return false;
-    if (check) check();
   }
 }
 
@@ -83,10 +76,10 @@ class Connection {
   }
 
   // The next frame.
-  std::string receive(Deadline deadline, const Check& check = {}) {
+  std::string receive(Deadline deadline) {
     while (true) {
       if (auto payload = input_.next(kMaxFrameBytes)) return *payload;
-      input_.append(receive_some(65536, deadline, check));
+      input_.append(receive_some(65536, deadline));
     }
   }
 
@@ -99,7 +92,7 @@ class Connection {
   }
 
  private:
-  std::string receive_some(std::size_t at_most, Deadline deadline, const Check& check = {}) {
+  std::string receive_some(std::size_t at_most, Deadline deadline) {
     std::string bytes(at_most, '\0');
     while (true) {
       const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
@@ -111,7 +104,7 @@ class Connection {
       if (errno != EAGAIN && errno != EINTR) {
         throw CommError(fmt::format("store server is gone: {}", std::strerror(errno)));
       }
-      if (!ready(socket_.get(), POLLIN, deadline, check)) throw CommTimeout("no answer");
+      if (!ready(socket_.get(), POLLIN, deadline)) throw CommTimeout("no answer");
     }
   }
 
@@ -128,11 +121,9 @@ FileDescriptor connect_socket(const sockaddr_in& address, Deadline deadline) {
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   if (started != 0 && errno != EINPROGRESS) {
     // Another host may come into reach. This one does not, unless its user does something.
-    const bool own_host = ntohl(address.sin_addr.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
-    if (own_host && (errno == ENETUNREACH || errno == ENETDOWN)) {
-      throw CommError(
-          "store: the loopback interface is down, through which the ranks of this host meet; ask "
-          "for it: ip link set lo up");
+    const bool is_own = ntohl(address.sin_addr.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
+    if (is_own && (errno == ENETUNREACH || errno == ENETDOWN)) {
+      throw CommError("store: the loopback interface is down (ip link set lo up)");
     }
     return FileDescriptor();
   }
@@ -150,47 +141,34 @@ FileDescriptor connect_socket(const sockaddr_in& address, Deadline deadline) {
   return socket;
 }
 
-enum class Answer : std::uint8_t { ours, nobody, foreign, refused };
-
-// What a listener says to a client with a secret.
-struct Reception {
-  Answer answer = Answer::nobody;
-  std::string identity, owner;             // of ours
-  std::unique_ptr<Connection> connection;  // to ours
-};
-
-Reception ask(sockaddr_in address, int port, const std::string& secret, Deadline deadline) {
+// Connects to the store of those who have the secret. Null when nobody listens at the port, or
+// somebody who is silent, closes, speaks otherwise or, which `refused` tells, refuses the secret.
+std::unique_ptr<Connection> ask(sockaddr_in address, int port, const std::string& secret,
+                                Deadline deadline, bool& refused) {
+  refused = false;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   FileDescriptor socket = connect_socket(address, deadline);
-  Reception result;
-  if (!socket) return result;
+  if (!socket) return nullptr;
   auto connection = std::make_unique<Connection>(std::move(socket));
-  result.answer = Answer::foreign;  // silent, or closed, or not our protocol
   try {
-    if (connection->receive_exactly(kGreeting.size(), deadline) != kGreeting) return result;
+    if (connection->receive_exactly(kGreeting.size(), deadline) != kGreeting) return nullptr;
     const std::string nonce = connection->receive_exactly(kNonceBytes, deadline);
     const std::string own = random_hex(kNonceBytes / 2);
     connection->send(frame(own + store_proof(secret, nonce, own, port, "client")), deadline);
     const std::string reply = connection->receive(deadline);
-    if (reply.size() <= kProofBytes + kIdentityBytes || reply[0] != static_cast<char>(Reply::ok)) {
-      result.answer = Answer::refused;
-      return result;
-    }
-    const std::string told = reply.substr(1 + kProofBytes);
-    const std::string proof = store_proof(secret, nonce, own, port, "server" + told);
-    if (!equal_in_constant_time(reply.substr(1, kProofBytes), proof)) return result;
-    result.answer = Answer::ours;
-    result.identity = told.substr(0, kIdentityBytes);
-    result.owner = told.substr(kIdentityBytes);
-    result.connection = std::move(connection);
+    refused = reply.empty() || reply[0] != static_cast<char>(Reply::ok);
+    const std::string proof = store_proof(secret, nonce, own, port, "server");
+    const bool proven = !refused && equal_in_constant_time(reply.substr(1), proof);
+    return proven ? std::move(connection) : nullptr;
   } catch (const CommError&) {
+    return nullptr;
   }
-  return result;
 }
 
 class Client : public Store {
  public:
   explicit Client(const TcpStoreOptions& options) : options_(options) {
+    check_options(options);
     host_ = ipv4_address(options_.host, options_.timeout_s);
     idle_.push_back(find_server(deadline_after(options_.timeout_s)));
   }
@@ -240,7 +218,7 @@ class Client : public Store {
     std::string reply;
     try {
       connection->send(encode(request), deadline);
-      reply = connection->receive(deadline, options_.check);
+      reply = connection->receive(deadline);
     } catch (const CommTimeout& error) {
       throw CommTimeout(fmt::format("store key '{}' at {}:{}: {} within {} s", request.key,
                                     options_.host, port_, error.what(), timeout_s));
@@ -263,15 +241,9 @@ class Client : public Store {
         return connection;
       }
     }
-    while (true) {
-      Reception reception = ask(host_, port_, options_.secret, deadline);
-      const bool same = reception.answer == Answer::ours && reception.identity == identity_;
-      if (same) return std::move(reception.connection);
-      // Among many strangers the server may have dropped this connection as one of theirs.
-      if (reception.answer != Answer::foreign || has_passed(deadline)) break;
-      if (options_.check) options_.check();
-      std::this_thread::sleep_for(kRetryPause);
-    }
+    bool refused = false;
+    auto connection = ask(host_, port_, options_.secret, deadline, refused);
+    if (connection) return connection;
     throw CommError(fmt::format("store server at {}:{} is gone", options_.host, port_));
   }
 
@@ -281,14 +253,11 @@ class Client : public Store {
     do {
       for (port_ = options_.port; port_ < options_.port + options_.tries; ++port_) {
         const Deadline until = std::min(deadline, deadline_after(greeting_s));
-        Reception reception = ask(host_, port_, options_.secret, until);
-        if (reception.answer == Answer::ours) {
-          identity_ = std::move(reception.identity);
-          return std::move(reception.connection);
-        }
-        if (reception.answer == Answer::refused) {
-          refused = true;
-          if (options_.refused) options_.refused(fmt::format("{}:{}", options_.host, port_));
+        bool refuses = false;
+        if (auto found = ask(host_, port_, options_.secret, until, refuses)) return found;
+        refused = refused || refuses;
+        if (refuses && options_.refused) {
+          options_.refused(fmt::format("{}:{}", options_.host, port_));
         }
         if (options_.check) options_.check();
       }
@@ -297,13 +266,8 @@ class Client : public Store {
       greeting_s = std::min(2 * greeting_s, kLongestGreetingTime_s);
       std::this_thread::sleep_for(kRetryPause);
     } while (!has_passed(deadline));
-    const std::string where = options_.tries == 1
-                                  ? fmt::format("{}:{}", options_.host, options_.port)
-                                  : fmt::format("{}:{}-{}", options_.host, options_.port,
-                                                options_.port + options_.tries - 1);
-    if (refused)
-      throw CommError(fmt::format(
-          "store server at {} refuses our secret, or another port is forwarded to it", where));
+    const std::string where = fmt::format("{}:{}", options_.host, options_.port);
+    if (refused) throw CommError(fmt::format("store server at {} refuses our secret", where));
     throw CommTimeout(fmt::format("no store server at {} within {} s: is rank 0 running?", where,
                                   options_.timeout_s));
   }
@@ -311,7 +275,6 @@ class Client : public Store {
   const TcpStoreOptions options_;
   sockaddr_in host_{};
   int port_ = 0;
-  std::string identity_;  // of the server that find_server() found
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> idle_;
 };
@@ -331,31 +294,18 @@ std::uint64_t from_little_endian(std::string_view bytes) {
 
 }  // namespace
 
-std::optional<std::string> store_owner(const TcpStoreOptions& options, int port, double timeout_s) {
-  const Deadline deadline = deadline_after(timeout_s);
-  const Reception reception =
-      ask(ipv4_address(options.host, timeout_s), port, options.secret, deadline);
-  return reception.answer == Answer::ours ? std::optional(reception.owner) : std::nullopt;
+bool is_our_store(const TcpStoreOptions& options, int port, double timeout_s) {
+  bool refused = false;
+  const sockaddr_in host = ipv4_address(options.host, timeout_s);
+  return ask(host, port, options.secret, deadline_after(timeout_s), refused) != nullptr;
 }
 
-namespace {
-
-std::shared_ptr<Client> connect(const TcpStoreOptions& options) {
-  ensure(!options.secret.empty() && options.secret.size() <= kMaxSecretBytes,
-         "a store's secret has 1 to {} bytes, not {}", kMaxSecretBytes, options.secret.size());
-  ensure(options.port > 0 && options.tries >= 1, "store client: port {}, {} tries", options.port,
-         options.tries);
+std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options) {
   return std::make_shared<Client>(options);
 }
 
-}  // namespace
-
-std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options) {
-  return connect(options);
-}
-
 FileDescriptor open_store_stream(const TcpStoreOptions& options) {
-  return connect(options)->open_stream();
+  return Client(options).open_stream();
 }
 
 // Looking a name up can take longer than DeadlineClock::kSuspended, so this limit is not a
@@ -455,6 +405,13 @@ std::string store_proof(const std::string& secret, const std::string& server_non
                                   reinterpret_cast<unsigned char*>(proof.data()), nullptr);
   ensure(made != nullptr, "OpenSSL makes no HMAC");
   return proof;
+}
+
+void check_options(const TcpStoreOptions& options) {
+  ensure(!options.secret.empty() && options.secret.size() <= kMaxSecretBytes,
+         "a store's secret has 1 to {} bytes, not {}", kMaxSecretBytes, options.secret.size());
+  ensure(options.port >= 0 && options.tries >= 1, "a store: port {}, {} tries", options.port,
+         options.tries);
 }
 
 std::string derived_secret(const std::string& secret, const std::string& nonce) {

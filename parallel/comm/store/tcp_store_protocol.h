@@ -8,8 +8,7 @@
 // sent. A nonce is kNonceBytes of random text:
 //   server -> client   8 bytes kGreeting, its nonce
 //   client -> server   one frame: its nonce, proof
-//   server -> client   one frame: Reply::ok, proof, its identity (kIdentityBytes, random) and what
-//                      it tells about itself; or Reply::refused (then it closes)
+//   server -> client   one frame: Reply::ok, proof; or Reply::refused (then it closes)
 // Afterwards the client sends requests, one at a time, and gets one reply each.
 // A frame is a length (4 bytes, little endian, of what follows) and that many bytes.
 //   request: Request (1 byte), key length (4 bytes), key, argument (value, or 8 bytes amount)
@@ -29,10 +28,9 @@
 
 namespace ddpbench::comm {
 
-inline constexpr std::string_view kGreeting = "DDPBSTR3";
+inline constexpr std::string_view kGreeting = "DDPBSTR4";
 inline constexpr std::size_t kMaxSecretBytes = 1024;
 inline constexpr std::size_t kNonceBytes = 32, kProofBytes = 32;
-inline constexpr std::size_t kIdentityBytes = 32;
 inline constexpr std::size_t kMaxKeyBytes = 4096;
 inline constexpr std::size_t kMaxValueBytes = kMaxStoreValueBytes;
 inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 16;
@@ -41,6 +39,9 @@ inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 16
 // store's (TcpStoreOptions::streams).
 enum class Request : char { set = 's', get = 'g', add = 'a', clock = 'c', stream = 't' };
 enum class Reply : char { ok = 'o', refused = 'r', failed = 'f' };
+
+// Throws InternalError where they make no store.
+void check_options(const TcpStoreOptions& options);
 
 struct StoreRequest {
   Request kind = Request::get;
@@ -53,9 +54,8 @@ struct StoreRequest {
 // the host is not known here.
 sockaddr_in ipv4_address(const std::string& host, double timeout_s);
 
-// What the store at `port` of options.host tells about itself. Nothing when none answers there, or
-// not one that takes options.secret, within `timeout_s`.
-std::optional<std::string> store_owner(const TcpStoreOptions& options, int port, double timeout_s);
+// Whether a store that takes options.secret answers at `port` of options.host within `timeout_s`.
+bool is_our_store(const TcpStoreOptions& options, int port, double timeout_s);
 
 // Sends small messages at once, and ends an idle connection when the other host has not answered
 // for some ten seconds: one that is gone says nothing. A process that is stopped stays connected.
@@ -83,7 +83,7 @@ class FrameReader {
 };
 
 // Of the secret, by HMAC-SHA-256 of both nonces, the server's port (a listener at another one
-// cannot hand it on) and `words`: "client", or "server" with all that the server tells.
+// cannot hand it on) and `words`: "client" or "server".
 std::string store_proof(const std::string& secret, const std::string& server_nonce,
                         const std::string& client_nonce, int port, std::string_view words);
 

@@ -3,7 +3,7 @@
 //
 // Server of the TCP store: one thread polls all connections. A get of an absent key stays pending
 // on its connection until a client sets the key. A stranger can cost only its own connection: sizes
-// are limited, and connections without the secret have a deadline and are few (kMaxStrangers).
+// are limited, and connections without the secret have a deadline.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -12,15 +12,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <list>
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
@@ -34,14 +33,10 @@ namespace {
 
 using Clock = DeadlineClock;
 constexpr std::size_t kMaxConnections = 4096;
-// A client that was greeted needs a moment to prove its secret. Many connections at once must not
-// end its own meanwhile, so the server looks for secrets after a few.
-constexpr int kAcceptsPerRound = 16;
 constexpr auto kHandshakeTime = std::chrono::seconds(10);
 constexpr int kLookMs = 1000;  // between two looks for connections past that
-// For the listener on a port that we wanted to say whether it is a store of ours. Others are
-// silent; where one was, further ones have less time, so that 16 of them take 5 s and not 32.
-constexpr double kProbeTime_s = 2, kFurtherProbeTime_s = 0.2;
+// For the listener on a port that we wanted to say whether it is a store of ours.
+constexpr double kProbeTime_s = 0.5;
 
 struct ServedConnection {
   FileDescriptor socket;
@@ -71,35 +66,23 @@ FileDescriptor bind_listener(const TcpStoreOptions& options, int port) {
   return socket;
 }
 
-// Clients find their store by the secret, and would take this one for ours. Returns whether the
-// port is held by someone silent.
-bool ensure_not_ours(const TcpStoreOptions& options, int port, double patience_s) {
-  const double begin_s = steady_s();
-  const auto owner = store_owner(options, port, patience_s);
-  if (!owner) return steady_s() - begin_s >= patience_s;
-  throw ConfigError(
-      fmt::format("port {} of {} is held by another job with the same secret ({}): give one of the "
-                  "two another MASTER_PORT, or each a DDPBENCH_JOB_SECRET of its own",
-                  port, options.host, *owner));
-}
-
 // The first free port of options.port ... port + tries - 1 (port 0: the system chooses).
 FileDescriptor listen_on_free_port(const TcpStoreOptions& options) {
-  double patience_s = kProbeTime_s;
   for (int i = 0; i < options.tries; ++i) {
     const int port = options.port == 0 ? 0 : options.port + i;
     FileDescriptor socket = bind_listener(options, port);
     if (socket) return socket;
     if (errno != EADDRINUSE) break;
-    if (options.tries > 1 && ensure_not_ours(options, port, patience_s)) {
-      patience_s = kFurtherProbeTime_s;
+    if (options.tries > 1 && is_our_store(options, port, kProbeTime_s)) {
+      throw ConfigError(fmt::format(
+          "port {} of {} is held by another job with the same secret: give one of the two another "
+          "MASTER_PORT, or each a DDPBENCH_JOB_SECRET of its own",
+          port, options.host));
     }
     errno = EADDRINUSE;
   }
-  throw CommError(fmt::format(
-      "store: cannot listen on {} port {} ({} tried): {}{}", options.host, options.port,
-      options.tries, std::strerror(errno),
-      errno == EADDRNOTAVAIL ? "; is its network interface up? (ip link set lo up)" : ""));
+  throw CommError(fmt::format("store: cannot listen on {} port {} ({} tried): {}", options.host,
+                              options.port, options.tries, std::strerror(errno)));
 }
 
 int port_of(int socket) {
@@ -110,12 +93,9 @@ int port_of(int socket) {
 }
 
 class Server : public TcpStoreServer {
-  using Connections = std::list<ServedConnection>;
-
  public:
   explicit Server(const TcpStoreOptions& options)
       : secret_(options.secret),
-        welcome_(random_hex(kIdentityBytes / 2) + options.owner),
         streams_(options.streams),
         listener_(listen_on_free_port(options)),
         stop_(::eventfd(0, EFD_CLOEXEC)),
@@ -145,56 +125,30 @@ class Server : public TcpStoreServer {
       if (polled[0].revents != 0) return;
       std::size_t i = 2;
       for (auto it = connections_.begin(); it != connections_.end(); ++i) {
-        if (advance(*it, polled[i].revents)) {
-          ++it;
-          continue;
-        }
-        it = connections_.erase(it);
+        it = advance(*it, polled[i].revents) ? std::next(it) : connections_.erase(it);
       }
-      if (polled[1].revents != 0) accept_some();
+      if (polled[1].revents != 0) accept_one();
     }
   }
 
-  // Drops the connection that has been without the secret for longest. Returns false if all have
-  // presented it.
-  bool drop_a_stranger() {
-    for (auto it = connections_.begin(); it != connections_.end();) {
-      // The secret may have come just now.
-      if (it->proven || (advance(*it, POLLIN) && it->proven)) {
-        ++it;
-        continue;
+  void accept_one() {
+    FileDescriptor socket(
+        ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      // Out of descriptors: the connection stays in the backlog, and the pause avoids a hot loop.
+      if (errno == EMFILE || errno == ENFILE) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
-      connections_.erase(it);
-      return true;
+      return;
     }
-    return false;
-  }
-
-  void accept_some() {
-    for (int i = 0; i < kAcceptsPerRound; ++i) {
-      FileDescriptor socket(
-          ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!socket) {
-        // Out of descriptors: the connection stays in the backlog, and the pause avoids a hot loop.
-        if ((errno == EMFILE || errno == ENFILE) && !drop_a_stranger()) {
-          std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        }
-        return;
-      }
-      if (connections_.size() >= kMaxConnections) continue;
-      const auto is_stranger = [](const ServedConnection& c) { return !c.proven; };
-      if (std::ranges::count_if(connections_, is_stranger) >=
-          static_cast<std::ptrdiff_t>(kMaxStrangers)) {
-        drop_a_stranger();
-      }
-      set_connection_options(socket.get());
-      ServedConnection& c = connections_.emplace_back();
-      c.socket = std::move(socket);
-      c.nonce = random_hex(kNonceBytes / 2);
-      c.output = std::string(kGreeting) + c.nonce;
-      c.handshake_until = Clock::now() + kHandshakeTime;
-      send_output(c);
-    }
+    if (connections_.size() >= kMaxConnections) return;
+    set_connection_options(socket.get());
+    ServedConnection& c = connections_.emplace_back();
+    c.socket = std::move(socket);
+    c.nonce = random_hex(kNonceBytes / 2);
+    c.output = std::string(kGreeting) + c.nonce;
+    c.handshake_until = Clock::now() + kHandshakeTime;
+    send_output(c);
   }
 
   // False when the connection is over.
@@ -253,7 +207,7 @@ class Server : public TcpStoreServer {
     c.proven = equal_in_constant_time(proof, expected("client"));
     c.closing = !c.proven;
     if (c.closing) return reply(c, Reply::refused, "");
-    reply(c, Reply::ok, expected("server" + welcome_) + welcome_);
+    reply(c, Reply::ok, expected("server"));
   }
 
   void handle(ServedConnection& c, const StoreRequest& request) {
@@ -300,22 +254,19 @@ class Server : public TcpStoreServer {
   }
 
   const std::string secret_;
-  const std::string welcome_;  // our identity, and what we tell about ourselves
   const std::function<void(FileDescriptor)> streams_;
   FileDescriptor listener_;
   FileDescriptor stop_;
   const int port_;
   StoreMap map_;
-  Connections connections_;  // in the order in which they came
+  std::list<ServedConnection> connections_;
   std::thread thread_;
 };
 
 }  // namespace
 
 std::unique_ptr<TcpStoreServer> make_tcp_store_server(const TcpStoreOptions& options) {
-  ensure(!options.secret.empty() && options.secret.size() <= kMaxSecretBytes,
-         "a store's secret has 1 to {} bytes, not {}", kMaxSecretBytes, options.secret.size());
-  ensure(options.tries >= 1, "a store server tries {} ports", options.tries);
+  check_options(options);
   return std::make_unique<Server>(options);
 }
 
