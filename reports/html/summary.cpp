@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <ranges>
 #include <span>
 #include <tuple>
@@ -135,20 +134,21 @@ void write_speedups(Markup& page, std::span<const RunRow> rows) {
   page.close().close();
 }
 
-// What would help the fastest exact setting on several devices.
+// What would help the setting whose cause the answer names: the fastest exact one on several
+// devices.
 std::string advice_for(const std::vector<RunRow>& runs) {
-  std::vector<RunRow> exact;
-  std::ranges::copy_if(runs, std::back_inserter(exact), [](const RunRow& row) {
-    return !row.run->oversubscribed && !row.run->verification.is_approximate();
-  });
-  const std::vector<Explanation> all = explanations(exact);
-  if (all.empty()) return {};
-  return std::ranges::max(all, {},
-                          [](const Explanation& one) {
-                            return static_cast<double>(one.runs[0].run->global_batch_size) /
-                                   one.verdict.step_s;
-                          })
-      .verdict.advice;
+  const std::vector<Contest> all = contests(runs);
+  const Standing* best = nullptr;
+  for (const Contest& contest : all) {
+    for (const Standing& one : contest.standings) {
+      const Run& run = *one.runs[0].run;
+      const bool wanted = run.world_size > 1 && !run.oversubscribed;
+      if (wanted && (best == nullptr || one.samples_per_s > best->samples_per_s)) best = &one;
+    }
+  }
+  if (best == nullptr) return {};
+  const std::vector<Explanation> found = explanations(best->runs);
+  return found.empty() ? "" : found[0].verdict.advice;
 }
 
 // Where the step of the fastest settings on the most devices goes, and why they are not faster.
@@ -207,7 +207,7 @@ void write_answer(Markup& page, const HtmlInput& input) {
   page.close();
 }
 
-// The largest bandwidth of each collective, and whether all results were right.
+// Whether the results of all collectives were right.
 void write_collectives_summary(Markup& page, const HtmlInput& input) {
   std::size_t rows = 0, wrong = 0, unchecked = 0;
   for (const Report& report : input.reports) {
@@ -226,64 +226,6 @@ void write_collectives_summary(Markup& page, const HtmlInput& input) {
               fmt::format("{} measured, without a wrong element{}.", counted(rows, "collective"),
                           unchecked == 0 ? "" : fmt::format("; {} not checked", unchecked)));
   }
-  const BandwidthChart chart = bandwidth_chart(input.reports);
-  if (!chart.empty_reason.empty()) return;
-  std::vector<std::string> notes;
-  for (std::size_t i = 0; i < chart.operations.size(); ++i) {
-    auto points = chart.points | std::views::filter([i](const auto& p) { return p.panel == i; });
-    const auto best = std::ranges::max_element(
-        points, {}, [](const BandwidthPoint& point) { return point.gb_per_s.median; });
-    if (best == points.end()) continue;  // of lines without room
-    const double rate = best->gb_per_s.median;
-    notes.push_back(fmt::format("{}: up to {:.3g} GB/s on the bus ({} of {})", chart.operations[i],
-                                rate, chart.series[best->series].name, size_text(best->bytes)));
-    if (best->bound_gb_per_s) {
-      notes.back() += fmt::format(", {:.0f} % of the bound", 100 * rate / *best->bound_gb_per_s);
-    }
-  }
-  write_list(page, notes, "notes");
-}
-
-// "10.2 (8.1 to 12.0)" for the candidate, which was measured again; else missing.
-Cell gain_cell(const Tune& tune, std::size_t setting) {
-  if (tune.candidate != setting) return {""};
-  if (!tune.gain_ratio.value) return {tune.gain_ratio.reason};
-  const auto percent = [](const Figure& ratio) {
-    return ratio.value ? pictures::fixed(100 * *ratio.value, 1) : "?";
-  };
-  return Cell(*tune.gain_ratio.value,
-              fmt::format("{} ({} to {})", percent(tune.gain_ratio), percent(tune.gain_low_ratio),
-                          percent(tune.gain_high_ratio)));
-}
-
-std::vector<Cell> setting_row(const Tune& tune, std::size_t index) {
-  const TuneSetting& setting = tune.settings[index];
-  const std::string role = index == 0                ? "the default"
-                           : tune.candidate == index ? "best of the screening"
-                                                     : "";
-  const auto mebibytes = [](double value) { return Cell(value, fmt::format("{}", value)); };
-  return {mebibytes(setting.first_bucket_mb),
-          mebibytes(setting.bucket_cap_mb),
-          std::string(setting.overlap ? "on" : "off"),
-          count_cell(setting.buckets),
-          fixed_cell(setting.screening_ratio.value, 1, 3),
-          gain_cell(tune, index),
-          role};
-}
-
-Table tune_table(const Tune& tune) {
-  Table table{"Settings that tune tried",
-              {{"first bucket, MiB"},
-               {"bucket cap, MiB"},
-               {"overlap", true},
-               {"buckets"},
-               {"screening", false, "median over rounds of its step time / the default's"},
-               {"gain, % (95 % interval)", false, "of step time, in fresh runs of both"},
-               {"remark", true}}};
-  for (std::size_t i = 0; i < tune.settings.size(); ++i) {
-    table.rows.push_back(setting_row(tune, i));
-  }
-  return table;
 }
 
 }  // namespace
@@ -323,10 +265,8 @@ void write_summary(Markup& page, const HtmlInput& input) {
   }
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     const std::optional<Tune>& tune = input.reports[i].tune;
-    if (!tune) continue;
-    if (input.reports.size() > 1)
+    if (tune && input.reports.size() > 1)
       page.leaf("p", {{"class", "lead"}}, input.names[i] + ": " + tune->conclusion);
-    write_table(page, tune_table(*tune));
   }
 }
 

@@ -72,8 +72,6 @@ Cell fixed_cell(std::optional<double> value, double unit, int decimals) {
   return value ? Cell(*value, pictures::fixed(*value / unit, decimals)) : Cell("");
 }
 
-Cell count_cell(std::int64_t count) { return {static_cast<double>(count), std::to_string(count)}; }
-
 Table page_table(const TextTable& text, const std::string& caption) {
   Table table{caption, {}};
   for (const TextColumn& column : text.columns)

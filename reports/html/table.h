@@ -4,7 +4,6 @@
 // Tables of a page. report.js makes them sortable. Private to reports/.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,7 +27,6 @@ struct Cell {
 };
 // value / unit, as svg.h writes numbers; missing where there is none.
 Cell fixed_cell(std::optional<double> value, double unit, int decimals);
-Cell count_cell(std::int64_t count);
 
 struct TableColumn {
   std::string head;

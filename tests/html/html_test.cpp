@@ -12,6 +12,7 @@
 #include "reports/metrics/scaling.h"
 #include "reports/pictures/markup.h"
 #include "reports/pictures/svg.h"
+#include "reports/why/why.h"
 #include "tests/html/sample_pages.h"
 #include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
@@ -197,14 +198,26 @@ TEST(HtmlPageTest, WarningsNameTheirReportAmongSeveral) {
   EXPECT_THAT(html_page(input), HasSubstr("[a] second.json: 1 of 1 settings"));
 }
 
-TEST(HtmlPageTest, ShowsWhatTuneTried) {
+TEST(HtmlPageTest, ShowsWhatTuneFound) {
   const HtmlInput input = test::tuned_input();
-  const std::string page = html_page(input);
-  EXPECT_THAT(page, HasSubstr(input.reports.front().tune->conclusion));
-  EXPECT_THAT(page, HasSubstr("Settings that tune tried"));
-  EXPECT_THAT(page, HasSubstr(">0.900</td>")) << "screening";
-  EXPECT_THAT(page, HasSubstr(">10.0 (8.5 to 11.5)</td>")) << "gain";
-  EXPECT_EQ(occurrences(page, "best of the screening"), 1U);
+  EXPECT_THAT(html_page(input), HasSubstr(input.reports.front().tune->conclusion));
+}
+
+TEST(HtmlPageTest, AdvisesOnTheSettingThatTheAnswerNames) {
+  HtmlInput input = test::rich_input();
+  const auto advice_of = [&](const char* strategy) -> std::string {
+    for (const Explanation& one : explanations(all_runs(input.reports[0]), {})) {
+      const report::Run& run = *one.runs[0].run;
+      if (run.strategy == strategy && run.world_size == 4)
+        return "What helps: " + pictures::escaped(one.verdict.advice) + ".";
+    }
+    return "";
+  };
+  ASSERT_NE(advice_of("ddp"), advice_of("dp"));
+  EXPECT_THAT(html_page(input), HasSubstr(advice_of("ddp")));
+  for (report::Run& run : input.reports[0].runs)
+    if (run.strategy == "ddp") run.injected = "slow-rank";
+  EXPECT_THAT(html_page(input), HasSubstr(advice_of("dp")));
 }
 
 // tune compares settings with each other; a run on one device has nothing to be compared with.

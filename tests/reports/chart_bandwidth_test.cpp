@@ -142,9 +142,7 @@ TEST(BandwidthPicture, HasTheSizeThatIsAskedFor) {
 TEST(BandwidthPage, ShowsThePicture) {
   const std::string page = html_page({{"comm.json"}, {sweep()}, {}});
   EXPECT_THAT(page, AllOf(HasSubstr("id=\"bandwidth\""), HasSubstr("svg-bandwidth-1")));
-  EXPECT_THAT(page,
-              AllOf(HasSubstr("10 collectives measured, without a wrong element."),
-                    HasSubstr("broadcast: up to 1.05 GB/s on the bus (2 ranks of 1 MiB), 13 %")));
+  EXPECT_THAT(page, HasSubstr("10 collectives measured, without a wrong element."));
   Report wrong = sweep();
   wrong.collectives[0].wrong = 1;
   EXPECT_THAT(html_page({{"comm.json"}, {wrong}, {}}),
