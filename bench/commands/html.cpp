@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <exception>
-
 #include "base/error.h"
 #include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
@@ -53,26 +51,19 @@ class Html final : public Subcommand {
     filter_.apply("html", files);
     report::HtmlInput input{page_names(files), {}, {}, asked_memory(device_memory_)};
     input.reports = reports_of(std::move(files));
-    std::exception_ptr unreadable;
-    if (!baseline_.empty()) input.gate = gate(input.reports, unreadable);
+    if (!baseline_.empty()) input.gate = gate(input.reports);
     output_.write(report::html_page(input));
     if (output_.is_file()) say("page: {}\n", output_.path);
-    if (unreadable) std::rethrow_exception(unreadable);
     return 0;
   }
 
  private:
-  // The page only informs: a pair that cannot be compared is a sentence on it, not a failure. A
-  // baseline that cannot be read is a sentence, too, so that no earlier page passes for this one;
-  // `unreadable` then has the error.
-  report::HtmlGate gate(const std::vector<report::Report>& candidate,
-                        std::exception_ptr& unreadable) const {
-    std::vector<report::Report> base;
+  // The page only informs: a pair that cannot be compared is a sentence on it, not a failure.
+  report::HtmlGate gate(const std::vector<report::Report>& candidate) const {
+    const std::vector<report::Report> base = reports_of(read_files(baseline_));
     try {
-      base = reports_of(read_files(baseline_));
       return {baseline_, report::check_reports(candidate, base, {})};
     } catch (const ConfigError& error) {
-      if (base.empty()) unreadable = std::current_exception();
       return {baseline_, report::refused_check({}, {}, error.what())};
     }
   }

@@ -41,18 +41,6 @@ void write_head(Markup& page, const HtmlInput& input) {
   page.close().trusted("\n");
 }
 
-void write_theme_switch(Markup& page) {
-  page.open("div", {{"class", "theme"}, {"role", "group"}, {"aria-label", "Colours"}});
-  for (const char* theme : {"auto", "light", "dark"}) {
-    const bool chosen = std::string_view(theme) == "auto";
-    page.leaf(
-        "button",
-        {{"type", "button"}, {"data-theme", theme}, {"aria-pressed", chosen ? "true" : "false"}},
-        theme);
-  }
-  page.close();
-}
-
 struct Section {
   const char *id, *link, *heading;  // `link`: the heading in the navigation
   void (*write)(Markup&, const HtmlInput&);
@@ -98,7 +86,6 @@ void write_top(Markup& page, const HtmlInput& input) {
   page.leaf("a", {{"class", "skip"}, {"href", "#summary"}}, "Skip to the summary");
   page.open("header").open("div", {{"class", "top"}});
   page.leaf("h1", subject_of(input)).leaf("p", {{"class", "program"}}, origin_of(input));
-  write_theme_switch(page);
   page.close();
   page.open("nav", {{"aria-label", "Sections"}}).open("ul");
   for (const Section& section : kSections) {

@@ -9,22 +9,6 @@
   const root = document.documentElement;
   root.classList.add('js');
 
-  // ---- colours: auto (those of the system), light or dark ----
-
-  const themes = document.querySelectorAll('[data-theme]');
-
-  function setTheme(name) {
-    root.classList.toggle('light', name === 'light');
-    root.classList.toggle('dark', name === 'dark');
-    for (const button of themes) {
-      button.setAttribute('aria-pressed', String(button.dataset.theme === name));
-    }
-  }
-
-  for (const button of themes) {
-    button.addEventListener('click', () => setTheme(button.dataset.theme));
-  }
-
   // ---- tables: a click on a heading sorts, a second click reverses the order ----
 
   // The cell's sort number if it has one, otherwise its text; null when the value is missing.

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -22,8 +21,6 @@
 
 namespace ddpbench::report::html {
 namespace {
-
-constexpr std::size_t kNamed = 3;  // networks and data sets that a heading names
 
 void write_alert(Markup& page, const std::string& kind, const std::string& text) {
   page.leaf("p", {{"class", "alert " + kind}}, text);
@@ -241,10 +238,7 @@ std::string subject_of(const HtmlInput& input) {
     }
   }
   if (subjects.empty()) return has_runs(input) ? "Training strategies" : "Collectives";
-  const std::size_t named = std::min(subjects.size(), kNamed);
-  const auto end = subjects.begin() + static_cast<std::ptrdiff_t>(named);
-  return fmt::format("{}{}", fmt::join(subjects.begin(), end, ", "),
-                     subjects.size() > named ? " and others" : "");
+  return fmt::format("{}", fmt::join(subjects, ", "));
 }
 
 void write_summary(Markup& page, const HtmlInput& input) {
