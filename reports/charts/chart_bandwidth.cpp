@@ -119,23 +119,6 @@ void add_points(const std::vector<DrawnRow>& rows, const LineNames& names, Bandw
   }
 }
 
-void note_bounds(const std::vector<DrawnRow>& rows, BandwidthChart& chart) {
-  const bool any = std::ranges::any_of(
-      chart.points, [](const BandwidthPoint& point) { return point.bound_gb_per_s.has_value(); });
-  if (any) {
-    chart.caption.notes.emplace_back(
-        "bound: the bus bandwidth at which the measured bandwidth of memory would be used up");
-  }
-  std::vector<std::string> reasons;
-  for (const DrawnRow& from : rows) {
-    const Figure& bound = from.row->bound_busbw_gb_per_s;
-    if (!bound.value) index_in(reasons, bound.reason);
-  }
-  if (!reasons.empty()) {
-    chart.caption.notes.push_back(fmt::format("no bound where: {}", fmt::join(reasons, "; ")));
-  }
-}
-
 void note_points(BandwidthChart& chart) {
   std::vector<int> counts;
   for (const BandwidthPoint& point : chart.points) counts.push_back(point.gb_per_s.count);
@@ -143,6 +126,13 @@ void note_points(BandwidthChart& chart) {
                                 repetitions_note(counts));
   if (std::ranges::any_of(chart.points, &BandwidthPoint::oversubscribed)) {
     chart.caption.notes.emplace_back("* or hollow: oversubscribed, ranks share cores or GPUs");
+  }
+  const auto has_bound = [](const BandwidthPoint& point) {
+    return point.bound_gb_per_s.has_value();
+  };
+  if (std::ranges::any_of(chart.points, has_bound)) {
+    chart.caption.notes.emplace_back(
+        "bound: the bus bandwidth at which the measured bandwidth of memory would be used up");
   }
 }
 
@@ -187,7 +177,6 @@ BandwidthChart bandwidth_chart(std::span<const Report> reports) {
   chart.caption = bandwidth_caption(rows, names, chart);
   note_interrupted(reports, chart.caption);
   note_points(chart);
-  note_bounds(rows, chart);
   if (!left_out.empty()) chart.caption.notes.push_back(left_out.note());
   return chart;
 }

@@ -159,15 +159,16 @@ void note_interrupted(std::span<const Report> reports, ChartCaption& caption) {
 }
 
 void LeftOut::add(const std::string& name, const std::string& reason) {
-  auto found = std::ranges::find(reasons_, reason, &Reason::words);
-  if (found == reasons_.end()) found = reasons_.insert(found, {reason, {}});
-  found->places.push_back(name);
+  reasons_.emplace_back(reason, name);
 }
 
 std::string LeftOut::note() const {
   std::vector<std::string> parts;
-  for (const Reason& reason : reasons_)
-    parts.push_back(fmt::format("{} ({})", places_text(reason.places), reason.words));
+  for (const auto& [reason, runs] : grouped(reasons_, [](const auto& one) { return one.first; })) {
+    std::vector<std::string> names;
+    for (const auto& [words, name] : runs) names.push_back(name);
+    parts.push_back(fmt::format("{} ({})", places_text(names), reason));
+  }
   return fmt::format("left out: {}", fmt::join(parts, "; "));
 }
 

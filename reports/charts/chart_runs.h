@@ -9,6 +9,7 @@
 #include <ranges>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reports/charts/chart_data.h"
@@ -45,11 +46,7 @@ class LeftOut {
   bool empty() const { return reasons_.empty(); }
 
  private:
-  struct Reason {
-    std::string words;
-    std::vector<std::string> places;  // names of its runs
-  };
-  std::vector<Reason> reasons_;  // in the order of first use
+  std::vector<std::pair<std::string, std::string>> reasons_;  // of each run, and its name
 };
 
 struct ChartRuns {

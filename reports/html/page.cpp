@@ -95,13 +95,6 @@ void write_top(Markup& page, const HtmlInput& input) {
   page.close().close().close().trusted("\n");
 }
 
-void write_foot(Markup& page, const HtmlInput& input) {
-  page.open("footer").leaf(
-      "p", fmt::format("Made by {} from {}.", build_words(input.reports.front().generator),
-                       counted(input.reports.size(), "report")));
-  page.close();
-}
-
 }  // namespace
 
 bool has_collectives(const HtmlInput& input) {
@@ -130,7 +123,6 @@ std::string html_page(const HtmlInput& input) {
   page.open("main");
   write_sections(page, input);
   page.close();
-  write_foot(page, input);
   page.leaf("div", {{"id", "tip"}, {"role", "status"}, {"hidden", "hidden"}}, "");
   page.open("script").trusted(kScript.text).close();
   page.close().close().trusted("\n");
