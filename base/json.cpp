@@ -74,7 +74,8 @@ class JsonBuilder {
         column == std::string_view::npos ? what.find("] ") : what.find(": ", column);
     throw ConfigError(fmt::format("{}: not valid JSON: {}, in {}: {}", name_,
                                   line_and_column(text_, std::max<std::size_t>(position, 1) - 1),
-                                  pointer(), what.substr(begin + 2)));
+                                  pointer(),
+                                  printable(cut_at_character(what.substr(begin + 2), 200))));
   }
 
  private:

@@ -3,6 +3,7 @@
 #
 # Command line, configuration files, environment and build information.
 set(DDPBENCH_BENCH_OPTION_SOURCES
+  commands/info.cpp
   commands/subcommand.cpp
   host/build_info.cpp
   host/host_network.cpp

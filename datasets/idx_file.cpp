@@ -110,14 +110,11 @@ class IdxFile {
     const std::uint64_t promised = header_bytes() + std::uint64_t{count_} * item_bytes();
     const std::uint64_t size = file.size_on_disk();
     if (file.is_gzip() ? promised / kBestDeflateRatio <= size : promised == size) return;
-    const std::string expected = fmt::format("{} bytes for the {} {} that its header promises",
-                                             promised, count_, images_ ? "images" : "labels");
-    if (file.is_gzip()) {
-      disagree(path_, 4, expected,
-               fmt::format("a gzip file of {} bytes, too short for that", size));
-    }
-    disagree(path_, std::min(size, promised), expected,
-             fmt::format("{}{}", size, size < promised ? " (truncated)" : ""));
+    disagree(path_, 4,
+             fmt::format("{} bytes for the {} {} that its header promises", promised, count_,
+                         images_ ? "images" : "labels"),
+             fmt::format("{}{}{}", size, file.is_gzip() ? " in gzip" : "",
+                         size < promised ? " (truncated)" : ""));
   }
 
   std::string path_;

@@ -110,61 +110,41 @@ struct PngFile {
   png_infop info = nullptr;
   std::string_view rest;
   char error[128] = {};
-  std::uint8_t** rows = nullptr;  // where read_pixels puts them
 };
 
-// Calls libpng's functions; false when one jumped back. `action` owns nothing.
-bool guarded(PngFile& file, void (*action)(PngFile&)) {
+// Reads the whole file into `rows`; false when libpng jumped back. It owns nothing.
+bool read_png(PngFile& file, int transforms, std::uint8_t** rows) {
   if (file.info == nullptr || setjmp(png_jmpbuf(file.png)) != 0) return false;
-  action(file);
+  png_set_rows(file.png, file.info, rows);
+  png_read_png(file.png, file.info, transforms, nullptr);
   return true;
 }
 
-void read_header(PngFile& file) { png_read_info(file.png, file.info); }
-
-void ask_for_colours(PngFile& file) {
-  png_set_expand(file.png);  // palettes and few bits to 8 bits a channel
-  png_set_strip_alpha(file.png);
-  png_set_gray_to_rgb(file.png);
-}
-
-void ask_for_labels(PngFile& file) { png_set_packing(file.png); }
-
-void read_pixels(PngFile& file) {
-  png_read_image(file.png, file.rows);
-  png_read_end(file.png, nullptr);
-}
-
 Image decode_png(std::string_view contents, const std::string& path, bool labels) {
-  PngFile file(contents);
-  const auto done = [&](void (*action)(PngFile&)) {
-    if (!guarded(file, action)) {
-      refuse(path, fmt::format("not a whole PNG file: {}", file.error));
-    }
-  };
-  done(&read_header);
-  const int kind = png_get_color_type(file.png, file.info);
-  if (png_get_bit_depth(file.png, file.info) == 16) {
-    refuse(path, "16 bits a channel; images of 8 are read");
-  }
+  // Behind the signature, and the length and the name of the first chunk.
+  constexpr std::size_t kWidthAt = 16, kHeightAt = 20, kDepthAt = 24, kKindAt = 25;
+  if (contents.size() <= kKindAt) refuse(path, "not a whole PNG file: it is cut short");
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(contents.data());
+  if (bytes[kDepthAt] == 16) refuse(path, "16 bits a channel; images of 8 are read");
+  const int kind = bytes[kKindAt];
   if (labels && kind != PNG_COLOR_TYPE_PALETTE && kind != PNG_COLOR_TYPE_GRAY) {
     refuse(path, "colours; a map of labels has a palette, whose numbers are the labels");
   }
   const int channels = labels ? 1 : 3;
-  Image image = make_image(png_get_image_height(file.png, file.info),
-                           png_get_image_width(file.png, file.info), channels, path);
-  done(labels ? &ask_for_labels : &ask_for_colours);
-  done([](PngFile& one) {
-    png_set_interlace_handling(one.png);
-    png_read_update_info(one.png, one.info);
-  });
-  const auto row_bytes = static_cast<std::size_t>(image.width * channels);
-  ensure(png_get_rowbytes(file.png, file.info) == row_bytes, "{}: libpng has rows of {} bytes",
-         path, png_get_rowbytes(file.png, file.info));
+  Image image = make_image(png_get_uint_32(bytes + kHeightAt), png_get_uint_32(bytes + kWidthAt),
+                           channels, path);
   std::vector<std::uint8_t*> rows(static_cast<std::size_t>(image.height));
-  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = image.pixels.data() + y * row_bytes;
-  file.rows = rows.data();
-  done(&read_pixels);
+  for (std::size_t y = 0; y < rows.size(); ++y) {
+    rows[y] = image.pixels.data() + y * static_cast<std::size_t>(image.width * channels);
+  }
+  // Palettes and few bits become 8 bits a channel, or numbers of 8 bits.
+  const int transforms =
+      labels ? PNG_TRANSFORM_PACKING
+             : PNG_TRANSFORM_EXPAND | PNG_TRANSFORM_STRIP_ALPHA | PNG_TRANSFORM_GRAY_TO_RGB;
+  PngFile file(contents);
+  if (!read_png(file, transforms, rows.data())) {
+    refuse(path, fmt::format("not a whole PNG file: {}", file.error));
+  }
   return image;
 }
 

@@ -44,7 +44,9 @@ class PushAndPull final : public GradientExchange {
 
   // A server learns from the workers' plan what it needs. No memory is allocated before all have
   // said what they need.
-  void plan(const nn::ParameterPlan& plan, MemoryNeeds&) override {
+  void plan(const nn::ParameterPlan& plan, MemoryNeeds& needs) override {
+    Buffer summary;
+    needs.add(planned_summary(summary));
     const auto hash = combine_hash(plan.hash, static_cast<std::uint64_t>(config_.servers));
     const PlanSummary own{hash, plan.flat_bytes};
     agree_on_plan(world(), *context_.devices[0], &own);

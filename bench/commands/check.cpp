@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/environment_capture.h"
@@ -120,7 +121,6 @@ class Check final : public Subcommand {
     std::vector<report::ReportFile> base_files = read_files(base_);
     refuse_predictions(candidate_files);
     refuse_predictions(base_files);
-    refuse_copies("check", candidate_files, base_files);
     const std::vector<report::Report> candidate = reports_of(std::move(candidate_files));
     const std::vector<report::Report> base = reports_of(std::move(base_files));
     const std::vector<std::string> keys = report::gate_setting_keys(candidate, base);

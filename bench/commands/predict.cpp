@@ -21,21 +21,6 @@ namespace {
 
 using report::Report;
 
-// Throws ConfigError.
-std::vector<int> device_counts(const std::vector<std::string>& texts) {
-  std::vector<int> counts;
-  for (const std::string& text : texts) {
-    const int count = number_in<int>(text).value_or(0);
-    if (count < 1 || count > kMostDevices) {
-      throw ConfigError(fmt::format("predict: --gpus={}: expected whole numbers from 1 to {}", text,
-                                    kMostDevices));
-    }
-    counts.push_back(count);
-  }
-  if (counts.empty()) throw ConfigError("predict: --gpus is missing; write it as --gpus=4,8,64");
-  return counts;
-}
-
 // Reads "2.5/h", or "2.5". Throws ConfigError.
 double price_per_h(const std::string& text) {
   const std::string number = text.ends_with("/h") ? text.substr(0, text.size() - 2) : text;
@@ -50,7 +35,8 @@ class Predict final : public Subcommand {
   void define(CommandOptions& options) override {
     options.add_words("REPORT", "", paths_,
                       "Report of what was measured, best on one and two devices", true);
-    options.add("--gpus", "N,...", &devices_, "Numbers of devices to predict (required)");
+    options.add("--gpus", "N,...", &devices_, "Numbers of devices to predict (required)",
+                between(1, kMostDevices));
     options.add("--comm", "REPORT", &comm_,
                 "What `ddpbench comm` measured of the network [as in REPORT]");
     options.add("--link", "RATE,LATENCY", &link_,
@@ -66,7 +52,9 @@ class Predict final : public Subcommand {
 
   int run() override {
     report::PredictionOptions options;
-    options.devices = device_counts(devices_);
+    if (devices_.empty())
+      throw ConfigError("predict: --gpus is missing; write it as --gpus=4,8,64");
+    options.devices = devices_;
     if (price_) options.price_per_h = price_per_h(*price_);
     if (paths_.size() > 1) throw ConfigError("predict: several reports; give one");
     if (comm_ && link_) throw ConfigError("predict: --comm and --link exclude each other");
@@ -100,7 +88,8 @@ class Predict final : public Subcommand {
     options.cost_words = "as in " + *comm_;
   }
 
-  std::vector<std::string> paths_, devices_;
+  std::vector<std::string> paths_;
+  std::vector<int> devices_;
   std::optional<std::string> comm_, link_, price_;
   TextOutput output_;
 };

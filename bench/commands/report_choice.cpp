@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
@@ -49,18 +48,6 @@ auto same_as(const std::string& path) {
     std::error_code ignored;
     return path == other || std::filesystem::equivalent(path, other, ignored);
   };
-}
-
-[[noreturn]] void refuse_pair(const std::string& command, const std::string& pair) {
-  throw ConfigError(
-      fmt::format("{}: {}; a report never differs from itself, give one of another measurement",
-                  command, pair));
-}
-
-// Two measurements never agree in every moment and every step; a copy does.
-bool same_content(const report::Report& a, const report::Report& b) {
-  return a.started_at == b.started_at && a.runs.size() == b.runs.size() &&
-         report::to_json(a) == report::to_json(b);
 }
 
 }  // namespace
@@ -142,17 +129,8 @@ void refuse_repeated(const std::string& command, const Names& candidate, const N
   }
   for (const std::string& path : candidate) {
     if (std::ranges::none_of(base, same_as(path))) continue;
-    refuse_pair(command, fmt::format("{} is given as new and as baseline", path));
-  }
-}
-
-void refuse_copies(const std::string& command, std::span<const report::ReportFile> candidate,
-                   std::span<const report::ReportFile> base) {
-  for (const report::ReportFile& file : candidate) {
-    for (const report::ReportFile& other : base) {
-      if (!same_content(file.report, other.report)) continue;
-      refuse_pair(command, fmt::format("{} is a copy of the baseline {}", file.name, other.name));
-    }
+    throw ConfigError(fmt::format(
+        "{}: {} is given as new and as baseline; give one of another measurement", command, path));
   }
 }
 

@@ -82,8 +82,4 @@ std::vector<report::Report> reports_of(std::vector<report::ReportFile> files);
 void refuse_repeated(const std::string& command, const std::vector<std::string>& candidate,
                      const std::vector<std::string>& base = {});
 
-// The same for a copy: a report on one side whose content is that of one on the other.
-void refuse_copies(const std::string& command, std::span<const report::ReportFile> candidate,
-                   std::span<const report::ReportFile> base);
-
 }  // namespace ddpbench::bench

@@ -3,7 +3,6 @@
 #include "bench/commands/subcommand.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -12,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
-#include <thread>
 
 #include "base/error.h"
 
@@ -36,8 +34,7 @@ std::string text_of(const FileDescriptor& file) {
 
 }  // namespace
 
-std::string rsvg_convert(std::string_view svg, const std::string& format, int zoom,
-                         std::chrono::milliseconds deadline) {
+std::string rsvg_convert(std::string_view svg, const std::string& format, int zoom) {
   const FileDescriptor streams[] = {file_of(svg), file_of(""), file_of("")};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -54,15 +51,7 @@ std::string rsvg_convert(std::string_view svg, const std::string& format, int zo
                     std::strerror(code)));
   }
   int status = 0;
-  const auto limit = std::chrono::steady_clock::now() + deadline;
-  while (::waitpid(pid, &status, WNOHANG) != pid) {
-    if (std::chrono::steady_clock::now() >= limit) {
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, &status, 0);
-      throw InternalError(fmt::format("rsvg-convert was not done after {} ms and was ended; {}",
-                                      deadline.count(), text_of(streams[2])));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   std::string picture = text_of(streams[1]);
   if (status == 0 && !picture.empty()) return picture;

@@ -5,7 +5,6 @@
 // new one needs a class in a file of its own here, and a line in subcommands() (subcommand.cpp).
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -98,14 +97,10 @@ std::string info_text(const report::Environment& environment, const HostDevices&
 int show_info(const std::string& data);
 
 // Runs rsvg-convert, the program of librsvg that turns SVG into other formats (rsvg_convert.cpp).
-inline constexpr std::chrono::seconds kConvertDeadline{60};
-
 // Returns the document `svg` as "png" or "pdf", with `zoom` pixels for each of its units. Throws
 // UnavailableError, with how to install it, when there is no rsvg-convert on PATH. Throws
-// InternalError when it fails (with its message), draws nothing, or exceeds the deadline and is
-// ended.
-std::string rsvg_convert(std::string_view svg, const std::string& format, int zoom,
-                         std::chrono::milliseconds deadline = kConvertDeadline);
+// InternalError when it fails (with its message) or draws nothing.
+std::string rsvg_convert(std::string_view svg, const std::string& format, int zoom);
 
 // What `ddpbench NAME --help` prints; docs/cli.md shows the same.
 std::string subcommand_help(const SubcommandEntry& entry);

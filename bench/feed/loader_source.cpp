@@ -81,7 +81,7 @@ class LoaderSource final : public BatchSource {
   }
   // The wait for the steps reports what failed.
   ~LoaderSource() override {
-    if (!copies_) return;
+    if (!copies_ || wait_->gave_up()) return;
     try {
       copies_->synchronize();
     } catch (const Error&) {

@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/host/gpu_sampler.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <string>
 
+#include "kernels/runtime/cpu_topology.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
@@ -19,15 +17,6 @@ namespace {
 using report::GpuTelemetry;
 using report::SampleRange;
 using Samples = std::span<const GpuSample>;
-
-// The thread that makes this one may be bound to a device's cores, and its children inherit that.
-// The kernel leaves out processors that the process may not use.
-void unbind_calling_thread() {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (std::size_t i = 0; i < CPU_SETSIZE; ++i) CPU_SET(i, &all);
-  static_cast<void>(::pthread_setaffinity_np(::pthread_self(), sizeof(all), &all));
-}
 
 Known<SampleRange> range_of(Samples samples, Known<double> GpuSample::*figure) {
   std::vector<double> values;
@@ -80,7 +69,7 @@ void GpuSampler::begin() {
   if (!monitor_->reason().empty()) return;
   sampled_ = false;
   thread_ = std::jthread([this](const std::stop_token& stop) {
-    unbind_calling_thread();
+    const Unpinned unpinned;  // the thread that makes this one may be bound to a device's cores
     std::mutex mutex;
     std::condition_variable_any changed;
     std::unique_lock lock(mutex);

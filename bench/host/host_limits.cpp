@@ -93,11 +93,6 @@ std::uint64_t memory_used_by(const ControlGroup& group) {
   return used - std::min(used, cached);
 }
 
-bool has_grown(const std::optional<std::uint64_t>& before,
-               const std::optional<std::uint64_t>& after) {
-  return before && after && *after > *before;
-}
-
 std::optional<std::uint64_t> resource_limit(__rlimit_resource resource) {
   rlimit limit{};
   if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
@@ -249,27 +244,24 @@ CpuTopology read_usable_cpu(const std::string& root) {
 
 MemoryKills read_memory_kills(const std::string& root) {
   const std::vector<ControlGroup> groups = control_groups(root);
-  return {.of_group = groups.empty()
-                          ? std::nullopt
-                          : number_after("oom_kill", groups.front().directory / "memory.events"),
-          .of_machine = number_after("oom_kill", root + "/proc/vmstat")};
+  std::optional<std::uint64_t> own;
+  if (!groups.empty()) own = number_after("oom_kill", groups.front().directory / "memory.events");
+  return {own ? own : number_after("oom_kill", root + "/proc/vmstat"), own.has_value()};
 }
 
 std::string memory_kill_words(const MemoryKills& before, const MemoryKills& after,
                               const std::string& root) {
-  // The group may not tell, and the machine's count may be of others.
-  const bool of_group = has_grown(before.of_group, after.of_group);
-  if (!of_group && (before.of_group || !has_grown(before.of_machine, after.of_machine))) return "";
+  if (!before.count || !after.count || *after.count <= *before.count) return "";
   std::string limited;
   for (const ControlGroup& group : control_groups(root)) {
     const auto limit = memory_limit_of(group);
-    if (!of_group || !limit || !limited.empty()) continue;
-    limited = fmt::format(": the control group {} may use {} bytes", group.name, *limit);
+    if (after.of_group && limit && limited.empty())
+      limited = fmt::format(": the control group {} may use {} bytes", group.name, *limit);
   }
   return fmt::format(
       "the kernel ended {} because memory ran out{}; use a smaller batch (--batch-size), fewer "
       "devices, or give it more memory",
-      of_group ? "it" : "a process of this machine meanwhile, probably this one,", limited);
+      after.of_group ? "it" : "a process of this machine meanwhile, probably this one,", limited);
 }
 
 report::MachineSnapshot read_machine_counters(const std::string& root) {

@@ -57,10 +57,11 @@ CpuTopology read_usable_cpu(const std::string& root = "");
 std::optional<std::uint64_t> peak_rss_bytes();
 void reset_peak_rss();
 
-// Processes that the kernel has ended for lack of memory.
+// How many processes the kernel has ended for lack of memory: of this process's own control group,
+// else, where that does not say, of this machine.
 struct MemoryKills {
-  std::optional<std::uint64_t> of_group;    // of this process's own control group
-  std::optional<std::uint64_t> of_machine;  // also of others; only since Linux 4.13
+  std::optional<std::uint64_t> count;
+  bool of_group = false;
 };
 MemoryKills read_memory_kills(const std::string& root = "");
 

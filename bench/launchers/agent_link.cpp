@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "bench/host/build_info.h"
 #include "bench/host/terminal.h"
-#include "parallel/comm/store/deadline.h"
 #include "parallel/launch/guilty_rank.h"
 
 namespace ddpbench::bench {
@@ -22,13 +21,12 @@ constexpr std::size_t kKeptErrors = 5;
 
 }  // namespace
 
-HostLink::HostLink(std::string host, std::string words,
-                   std::unique_ptr<launch::PipedProcess> process, const AgentGreeting& greeting)
-    : host_(std::move(host)),
-      words_(std::move(words)),
+HostLink::HostLink(std::string words, std::unique_ptr<launch::PipedProcess> process,
+                   const AgentGreeting& greeting)
+    : words_(std::move(words)),
       process_(std::move(process)),
       lost_(),
-      heard_s_(comm::unpaused_s()) {
+      heard_s_(launch::unpaused_s()) {
   send(greeting);
 }
 
@@ -36,12 +34,12 @@ void HostLink::look() {
   if (!process_) return;
   const bool ended = process_->look();
   for (const std::string& line : process_->take_output()) {
-    heard_s_ = comm::unpaused_s();
+    heard_s_ = launch::unpaused_s();
     hear(line);
     if (!process_) return;  // given up for what it said
   }
   for (const std::string& line : process_->take_errors()) {
-    if (view_) say_error("[{}] {}\n", host_, printable(line));
+    if (view_) say_error("[{}] {}\n", words_, printable(line));
     last_errors_.push_back(printable(line));
     if (last_errors_.size() > kKeptErrors) last_errors_.pop_front();
   }

@@ -28,12 +28,10 @@ class HostLink {
  public:
   // One that leads nowhere: it is lost.
   HostLink() = default;
-  // `host`: before what is printed for it; `words`: in messages ("host b"). Does not wait for the
-  // agent.
-  HostLink(std::string host, std::string words, std::unique_ptr<launch::PipedProcess> process,
+  // `words`: in messages ("host b"). Does not wait for the agent.
+  HostLink(std::string words, std::unique_ptr<launch::PipedProcess> process,
            const AgentGreeting& greeting);
 
-  const std::string& host() const { return host_; }
   const std::string& words() const { return words_; }
   void rename(std::string words) { words_ = std::move(words); }
   // What the host has said of itself; null: it has not yet.
@@ -57,7 +55,7 @@ class HostLink {
   void look();
   // The next of what the agent and its ranks have said and done.
   std::optional<AgentWord> next();
-  // When the host was last heard, by comm::unpaused_s().
+  // When the host was last heard, by launch::unpaused_s().
   double heard_s() const { return heard_s_; }
   // How far its monotonic clock is ahead of ours, less what its quickest message took.
   double clock_ahead_s() const { return clock_ahead_s_.value_or(0); }
@@ -75,7 +73,7 @@ class HostLink {
   void check_version(const std::string& version);
   void end();
 
-  std::string host_, words_;
+  std::string words_;
   std::unique_ptr<launch::PipedProcess> process_;
   std::optional<HostView> view_;
   std::string lost_ = "it was not started";

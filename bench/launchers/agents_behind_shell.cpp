@@ -49,7 +49,7 @@ class ShellAgents final : public AgentSource {
       for (const std::size_t host : wanted) {
         if (!waits(host) || steady_s() < limit_s) continue;
         links[host].give_up(fmt::format("{}: it cannot be used: `{} {}` said nothing for {:.3g} s",
-                                        links[host].words(), shell_, links[host].host(),
+                                        links[host].words(), shell_, hosts_[host].name,
                                         launch::kFirstWords_s));
       }
     }
@@ -69,7 +69,7 @@ class ShellAgents final : public AgentSource {
              launch::shell_arguments(shell_, {host, launch::remote_command(program_, kAgentWord)}),
          .environment = launch::child_variables(1, {})},
         true};
-    return HostLink(host, "host " + host, std::make_unique<launch::PipedProcess>(shell), greeting_);
+    return HostLink("host " + host, std::make_unique<launch::PipedProcess>(shell), greeting_);
   }
 
   const std::vector<HostSlots> hosts_;

@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "bench/host/terminal.h"
 #include "bench/launchers/agent_link.h"
-#include "parallel/comm/store/deadline.h"
 #include "parallel/launch/grace_times.h"
 
 namespace ddpbench::bench {
@@ -50,7 +49,7 @@ class HostRun {
   std::vector<HostLink>& links_;
   std::vector<ProcessState> states_;
   launch::RankChannels& channels_;
-  const double timeout_s_, begin_s_ = comm::unpaused_s();
+  const double timeout_s_, begin_s_ = launch::unpaused_s();
 };
 
 class HostChild final : public launch::Child {
@@ -144,7 +143,7 @@ void HostRun::miss_silent_hosts() {
   const double limit_s =
       std::max(timeout_s_, std::min(timeout_s_ + kHeartbeats_s, launch::kSilence_s));
   for (HostLink& link : links_) {
-    const double silent_s = comm::unpaused_s() - std::max(begin_s_, link.heard_s());
+    const double silent_s = launch::unpaused_s() - std::max(begin_s_, link.heard_s());
     if (link.is_lost() || silent_s < limit_s) continue;
     link.give_up(
         fmt::format("{}: nothing was heard of it for {:.3g} s (--timeout)", link.words(), limit_s));

@@ -85,12 +85,12 @@ class Arrivals {
 
   void look(std::size_t count) {
     for (FileDescriptor& socket : listener_.take()) {
-      guests_.emplace_back("a rank", "the process of a rank",
+      guests_.emplace_back("the process of a rank",
                            std::make_unique<launch::PipedProcess>(std::move(socket)), greeting_);
     }
     for (HostLink& link : links_) {
       link.look();
-      if (!link.host().empty() && !link.lost().empty()) throw CommError(link.lost());
+      if (!link.words().empty() && link.is_lost()) throw CommError(link.lost());
     }
     for (HostLink& guest : guests_) {
       guest.look();
@@ -176,8 +176,7 @@ class AgentsBeside final : public AgentSource {
          .arguments = {"ddpbench", kAgentWord},
          .environment = launch::child_variables(1, {{kSupervisorVariable, ""}})},
         true};
-    links.front() =
-        HostLink("rank 0", "rank 0", std::make_unique<launch::PipedProcess>(program), own);
+    links.front() = HostLink("rank 0", std::make_unique<launch::PipedProcess>(program), own);
     Arrivals(listener_, links, greeting_, arguments_).await(links.size(), limit_s_, [] {});
     listener_.all_are_here();
   }
@@ -264,11 +263,8 @@ class AgentsOfLauncher final : public AgentSource {
   }
 
   void check_launcher() {
-    constexpr int kNotFound = 127;  // as shells say it
     const auto& exit = process_->reap();
     if (!exit) return;
-    if (exit->code == kNotFound)
-      throw UnavailableError(fmt::format("--launcher={0}: there is no {0} in PATH", command_.name));
     throw CommError(fmt::format("{} ended with {} before its processes were here", command_.name,
                                 exit->signal != 0 ? fmt::format("signal {}", exit->signal)
                                                   : fmt::format("exit code {}", exit->code)));

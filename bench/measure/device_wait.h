@@ -38,6 +38,7 @@ class DeviceWait {
     const comm::Deadline deadline = comm::deadline_after(options_.limit_s);
     while (!event.reached()) {
       if (comm::has_passed(deadline)) {
+        gave_up_ = true;
         throw CommTimeout(fmt::format(
             "rank {}, step {}: waited {} s for {} on {}, which did not finish; the device hangs, "
             "or --timeout is too short for this work",
@@ -47,9 +48,13 @@ class DeviceWait {
     }
   }
 
+  // Whether a wait was given up: calls that free the device's memory might then never return.
+  bool gave_up() const noexcept { return gave_up_; }
+
  private:
   DeviceWaitOptions options_;
   std::atomic<std::uint64_t> step_{0};
+  std::atomic<bool> gave_up_{false};
 };
 
 }  // namespace ddpbench::bench

@@ -141,12 +141,8 @@ double least(const std::vector<double>& times) { return std::ranges::min(times);
 // An operation of a network.
 struct OpCase {
   std::string name;
-  std::vector<OpDesc> chain;  // of several, the backend makes one
+  OpDesc desc;
   bool input_gradients = true;
-
-  std::unique_ptr<Op> make(OpBackend& backend) const {
-    return chain.size() == 1 ? backend.make(chain[0]) : backend.fuse(chain).op;
-  }
 };
 using Network = std::vector<OpCase>(Machine&, std::int64_t batch);
 
@@ -171,20 +167,18 @@ std::vector<OpCase> simple_cnn(Machine& machine, std::int64_t n) {
   const TensorLayout pooled1 = maps(machine, n, 32, 14), pooled2 = maps(machine, n, 64, 7);
   const TensorLayout hidden = TensorLayout::plain({n, 128}, machine.type);
   const LinearDesc fc1{.input = pooled2, .out_features = 128, .fuse_relu = true};
-  std::vector<OpCase> cases = {{"conv1", {conv3x3(image(n, 1, 28), 32, false)}, false},
-                               {"conv2", {conv3x3(pooled1, 64)}},
-                               {"fc1", {fc1}},
-                               {"fc2", {LinearDesc{.input = hidden, .out_features = 10}}},
-                               {"pool1", {halve(map1)}},
-                               {"pool2", {halve(map2)}},
-                               {"relu", {ActivationDesc{map1}}},
-                               {"add", {AddDesc{map1}}},
-                               {"reorder", {ReorderDesc{image(n, 32, 28, map1.type), map1}}}};
-  if (machine.device->kind() == DeviceKind::cuda)  // CPU devices make no such operation
-    cases.push_back({"conv2_pool2", {conv3x3(pooled1, 64), halve({})}});
+  std::vector<OpCase> cases = {{"conv1", conv3x3(image(n, 1, 28), 32, false), false},
+                               {"conv2", conv3x3(pooled1, 64)},
+                               {"fc1", fc1},
+                               {"fc2", LinearDesc{.input = hidden, .out_features = 10}},
+                               {"pool1", halve(map1)},
+                               {"pool2", halve(map2)},
+                               {"relu", ActivationDesc{map1}},
+                               {"add", AddDesc{map1}},
+                               {"reorder", ReorderDesc{image(n, 32, 28, map1.type), map1}}};
   if (machine.type == DataType::bf16) {
     const TensorLayout plain = TensorLayout::plain({n * 1024});
-    cases.push_back({"rounding", {ReorderDesc{plain, with_type(plain, machine.type)}}});
+    cases.push_back({"rounding", ReorderDesc{plain, with_type(plain, machine.type)}});
   }
   return cases;
 }
@@ -208,17 +202,17 @@ std::vector<OpCase> resnet50(Machine& machine, std::int64_t n) {
   const TensorLayout images = image(n, 3, 224, machine.type);
   const MaxPool2dDesc max_pool{.input = in(64, 112), .window = square_window(3, 2, 1)};
   const AdaptiveAvgPool2dDesc mean{.input = in(2048, 7), .out_h = 1, .out_w = 1};
-  return {{"resnet50_conv7x7_3_64", {conv(images, 64, 7, 2, false)}, false},
-          {"resnet50_norm_64_112", {norm(in(64, 112), false)}},
-          {"resnet50_max_pool_64_112", {max_pool}},
-          {"resnet50_conv1x1_64_256_56", {conv(in(64, 56), 256, 1, 1)}},
-          {"resnet50_conv3x3_64_64_56", {conv(in(64, 56), 64, 3, 1)}},
-          {"resnet50_norm_sum_256_56", {norm(in(256, 56), true)}},
-          {"resnet50_conv3x3_256_256_14", {conv(in(256, 14), 256, 3, 1)}},
-          {"resnet50_conv1x1_1024_2048_14", {conv(in(1024, 14), 2048, 1, 2)}},
-          {"resnet50_conv3x3_512_512_7", {conv(in(512, 7), 512, 3, 1)}},
-          {"resnet50_norm_2048_7", {norm(in(2048, 7), false)}},
-          {"resnet50_avg_pool_2048_7", {mean}}};
+  return {{"resnet50_conv7x7_3_64", conv(images, 64, 7, 2, false), false},
+          {"resnet50_norm_64_112", norm(in(64, 112), false)},
+          {"resnet50_max_pool_64_112", max_pool},
+          {"resnet50_conv1x1_64_256_56", conv(in(64, 56), 256, 1, 1)},
+          {"resnet50_conv3x3_64_64_56", conv(in(64, 56), 64, 3, 1)},
+          {"resnet50_norm_sum_256_56", norm(in(256, 56), true)},
+          {"resnet50_conv3x3_256_256_14", conv(in(256, 14), 256, 3, 1)},
+          {"resnet50_conv1x1_1024_2048_14", conv(in(1024, 14), 2048, 1, 2)},
+          {"resnet50_conv3x3_512_512_7", conv(in(512, 7), 512, 3, 1)},
+          {"resnet50_norm_2048_7", norm(in(2048, 7), false)},
+          {"resnet50_avg_pool_2048_7", mean}};
 }
 
 // Of a network one operation at a time is made, so that memory does not add up.
@@ -232,7 +226,7 @@ void register_network(Network* network, const std::vector<Variant>& variants, co
         register_case(fmt::format("{}/{}", is_forward ? "forward" : "backward", cases[i].name),
                       {variant}, sizes, [=](Machine& machine, std::int64_t batch) {
                         const OpCase made = network(machine, batch)[i];
-                        return timed(machine, made.make(*machine.backend), is_forward,
+                        return timed(machine, machine.backend->make(made.desc), is_forward,
                                      made.input_gradients);
                       });
     }

@@ -154,19 +154,6 @@ GivenLayers read_layers(const Flags& flags, const ParseContext& context) {
   return layers;
 }
 
-// The one text of all that mean the same link; empty for "none".
-std::string link_text(const std::string& text) {
-  const comm::Link link = comm::parse_link(text == "none" ? "" : text);  // or it throws
-  const auto scaled = [](double value, std::array<const char*, 3> units) {
-    std::size_t unit = 0;
-    for (; unit < 2 && value >= 1e3; ++unit) value /= 1e3;
-    return fmt::format("{:.9g}{}", value, units.at(unit));
-  };
-  if (link.bytes_per_s == 0) return "";
-  return scaled(link.bytes_per_s / 125, {"kbit", "Mbit", "Gbit"}) + "," +
-         scaled(1e6 * link.latency_s, {"us", "ms", "s"});
-}
-
 // The options of the command, or of an entry of "runs": its values are above those of the file
 // around it, and below variables and flags. Adds what is to be said of them to `notes`, once.
 Options resolve(const GivenLayers& layers, Command command, const RunEntry* entry,
@@ -187,7 +174,8 @@ Options resolve(const GivenLayers& layers, Command command, const RunEntry* entr
       order, [](const OptionSource* source) { return source->find("strategy") != nullptr; });
   const bool saves = !options.save_model.empty() || !options.checkpoint.empty();
   if (command == Command::run && !chosen && saves) options.strategies = {"single"};
-  options.emulate_link = link_text(options.emulate_link);
+  if (options.emulate_link == "none") options.emulate_link.clear();
+  comm::parse_link(options.emulate_link);  // or it throws
   settle_conditions(options, order);
   settle_data(options, order);
   for (std::string& note : set_optimizer_defaults(options, order)) {

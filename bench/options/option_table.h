@@ -45,7 +45,7 @@ using Member =
                  std::uint64_t Options::*, std::optional<std::int64_t> Options::*,
                  std::optional<Percent> Options::*, double Options::*, PerChannel Options::*, bool*,
                  int*, std::optional<std::int64_t>*, Percent*, std::string*,
-                 std::optional<std::string>*, std::vector<std::string>*>;
+                 std::optional<std::string>*, std::vector<int>*, std::vector<std::string>*>;
 
 // kIsList: whether a member's type is a list. EntryOf: the type of one entry or of the only value.
 template <typename T>

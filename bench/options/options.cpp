@@ -48,9 +48,10 @@ bool name_one_file(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty() || a == kStandardStream || b == kStandardStream) return false;
   std::error_code ignored;
   if (std::filesystem::equivalent(a, b, ignored)) return is_file(a);
-  return std::filesystem::weakly_canonical(a, ignored) ==
-             std::filesystem::weakly_canonical(b, ignored) &&
-         !std::filesystem::exists(a, ignored);
+  const auto whole = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+  };
+  return !std::filesystem::exists(a, ignored) && whole(a) == whole(b);
 }
 
 using Names = std::vector<std::string>;

@@ -78,20 +78,6 @@ std::string synthetic_words(const data::DatasetInfo& dataset, const Options& opt
       dataset.train_samples, dataset.test_samples, options.seed);
 }
 
-// The data sets whose files are there.
-std::string usable_in(const std::string& directory) {
-  std::vector<std::string_view> names;
-  for (const data::CatalogEntry& entry : data::catalog()) {
-    try {
-      if (!directory.empty() && entry.open && entry.open(entry, directory))
-        names.push_back(entry.name);
-    } catch (const ConfigError&) {
-      // Damaged files are told to who asks for them.
-    }
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 }  // namespace
 
 std::string resolve_dataset(Options& options, const nn::ModelSpec& model) {
@@ -173,14 +159,12 @@ std::string data_note(const data::DatasetInfo& dataset, const Options& options) 
   if (dataset.name == data::kSyntheticName) return "data: " + dataset.note;
   const std::string_view drawn = data::find_in_catalog(dataset.name).synthesizes;
   const std::string directory = data_directory(options.data_dir);
-  const std::string others = usable_in(directory);
   return fmt::format(
-      "data: {} is not in {}{}; synthetic {} are drawn in its place (seed {}); `ddpbench data "
+      "data: {} is not in {}; synthetic {} are drawn in its place (seed {}); `ddpbench data "
       "fetch {}` gets the real ones",
       dataset.name,
-      directory.empty() ? "any place (HOME is not set, --data-dir names one)" : directory,
-      others.empty() ? "" : fmt::format(", which holds {}", others), drawn, options.seed,
-      dataset.name);
+      directory.empty() ? "any place (HOME is not set, --data-dir names one)" : directory, drawn,
+      options.seed, dataset.name);
 }
 
 std::string check_checkpoint(const Options& options, const nn::ModelSpec& model) {

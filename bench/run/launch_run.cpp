@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "base/text.h"
 #include "bench/rank/rank_main.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm_hook.h"

@@ -124,7 +124,8 @@ void RankWriter::append(const Record& record) {
   RankSlot& slot = slot_of(area_);
   std::atomic<std::uint64_t>& count = slot.counts[kKindOf<Record>];
   const std::uint64_t index = count.load(std::memory_order_relaxed);
-  if (index < capacities(slot.layout)[kKindOf<Record>]) records_in<Record>(area_)[index] = record;
+  if (index < capacities(slot.layout)[kKindOf<Record>])
+    records_in<Record>(area_, slot.layout)[index] = record;
   count.store(index + 1, std::memory_order_release);
 }
 template void RankWriter::append(const StepRecord& record);
@@ -158,7 +159,7 @@ std::size_t RankChannels::bytes_per_rank(const ChannelLayout& layout) {
 }
 
 std::size_t RankChannels::bytes() const {
-  return header_bytes() + static_cast<std::size_t>(layout_.ranks) * bytes_per_rank(layout_);
+  return static_cast<std::size_t>(layout_.ranks) * bytes_per_rank(layout_);
 }
 
 RankChannels RankChannels::create(const ChannelLayout& layout) {
@@ -166,22 +167,19 @@ RankChannels RankChannels::create(const ChannelLayout& layout) {
   RankChannels channels{SharedMemory()};
   channels.layout_ = layout;
   channels.memory_ = SharedMemory::create("ddpbench-channels", channels.bytes());
-  auto* const header = new (channels.memory_.view().data) ChannelHeader;
-  header->layout = layout;
   for (int rank = 0; rank < layout.ranks; ++rank) {
     (new (channels.area_of(rank)) RankSlot)->layout = layout;
   }
-  header->magic = kMagic;
   return channels;
 }
 
 RankChannels RankChannels::adopt(int fd) {
   RankChannels channels(SharedMemory::adopt(fd));
   const BufferView view = channels.memory_.view();
-  const auto* const header = reinterpret_cast<const ChannelHeader*>(view.data);
-  ensure(view.bytes >= header_bytes() && header->magic == kMagic,
+  const auto* const first = reinterpret_cast<const RankSlot*>(view.data);
+  ensure(view.bytes >= sizeof(RankSlot) && first->magic == kMagic,
          "descriptor {} does not hold the channels of this program's version", fd);
-  channels.layout_ = header->layout;
+  channels.layout_ = first->layout;
   ensure(channels.layout_.ranks > 0 && view.bytes == channels.bytes(),
          "the channels in descriptor {} have {} bytes, which does not fit {} ranks", fd, view.bytes,
          channels.layout_.ranks);
@@ -194,15 +192,7 @@ std::span<std::byte> RankChannels::area(int rank) {
 
 std::byte* RankChannels::area_of(int rank) const {
   ensure(rank >= 0 && rank < layout_.ranks, "rank {} has no channel among {}", rank, layout_.ranks);
-  return memory_.view().data + header_bytes() +
-         static_cast<std::size_t>(rank) * bytes_per_rank(layout_);
-}
-
-// Mends the bounds: a rank that went astray may have written over them.
-RankSlot& RankChannels::bounded_slot(int rank) const {
-  RankSlot& slot = slot_of(area_of(rank));
-  if (slot.layout != layout_) slot.layout = layout_;
-  return slot;
+  return memory_.view().data + static_cast<std::size_t>(rank) * bytes_per_rank(layout_);
 }
 
 RankStatus RankChannels::status(int rank) const {
@@ -235,9 +225,9 @@ RankStatus RankChannels::status(int rank) const {
 
 template <typename Record>
 std::span<const Record> RankChannels::records(int rank) const {
-  const RankSlot& slot = bounded_slot(rank);
+  const RankSlot& slot = slot_of(area_of(rank));
   const std::uint64_t count = slot.counts[kKindOf<Record>].load(std::memory_order_acquire);
-  return {records_in<Record>(area_of(rank)),
+  return {records_in<Record>(area_of(rank), layout_),
           std::min<std::uint64_t>(count, capacities(layout_)[kKindOf<Record>])};
 }
 template std::span<const StepRecord> RankChannels::records(int rank) const;
@@ -247,13 +237,12 @@ template std::span<const TraceRecord> RankChannels::records(int rank) const;
 
 std::uint64_t RankChannels::dropped_trace(int rank) const {
   constexpr std::size_t kTrace = kKindOf<TraceRecord>;
-  const std::uint64_t count = bounded_slot(rank).counts[kTrace].load(std::memory_order_acquire);
+  const std::uint64_t count = slot_of(area_of(rank)).counts[kTrace].load(std::memory_order_acquire);
   return count - std::min<std::uint64_t>(count, capacities(layout_)[kTrace]);
 }
 
 std::string RankChannels::result(int rank) const {
-  static_cast<void>(bounded_slot(rank));
-  return read_result(area_of(rank), layout_.result_capacity).text;
+  return read_result(area_of(rank), layout_).text;
 }
 
 }  // namespace ddpbench::launch

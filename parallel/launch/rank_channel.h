@@ -78,7 +78,6 @@ class RankChannels {
   explicit RankChannels(SharedMemory memory) : memory_(std::move(memory)) {}
   std::size_t bytes() const;
   std::byte* area_of(int rank) const;
-  RankSlot& bounded_slot(int rank) const;
   SharedMemory memory_;
   ChannelLayout layout_;  // what a rank writes into the memory cannot change it
 };

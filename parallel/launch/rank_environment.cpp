@@ -102,12 +102,13 @@ void refuse_lone_marks(const Reader& reader) {
     }
   }
   if (reader.has("SLURM_PROCID")) return;  // a shell below srun has the marks of its one task
-  for (const char* const name : {"PMIX_RANK", "PMI_ID", "PALS_RANKID"}) {
+  for (const char* const name : {"PMIX_RANK", "PMI_ID", "PALS_RANKID", "MV2_COMM_WORLD_RANK",
+                                 "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK"}) {
     if (reader.has(name)) {
-      throw ConfigError(fmt::format(
-          "{}={} is of a launcher that does not say how many ranks there are; set RANK, "
-          "WORLD_SIZE and MASTER_ADDR for each rank, or unset {}",
-          name, *reader.text(name), name));
+      throw ConfigError(
+          fmt::format("{}={} is of a launcher whose variables are not read; set RANK, "
+                      "WORLD_SIZE and MASTER_ADDR for each rank, or unset {}",
+                      name, *reader.text(name), name));
     }
   }
 }

@@ -49,7 +49,7 @@ std::vector<std::string> RankMirror::take() {
   // In this order: what the rank wrote before its error or result is then among the records.
   const bool failed = slot.has_error.load(std::memory_order_acquire) != 0;
   const ChannelLayout& layout = slot.layout;
-  const RankResult result = read_result(area_.data(), layout.result_capacity);
+  const RankResult result = read_result(area_.data(), layout);
   std::array<std::uint64_t, kRecordKinds> counts{};
   for (std::size_t k = 0; k < kRecordKinds; ++k) {
     counts[k] = slot.counts[k].load(std::memory_order_acquire);

@@ -45,15 +45,15 @@ void write_result(std::byte* area, std::string_view text) {
   slot.result_version.exchange(version, std::memory_order_acq_rel);
 }
 
-RankResult read_result(std::byte* area, std::uint64_t capacity) {
+RankResult read_result(std::byte* area, const ChannelLayout& layout) {
   RankSlot& slot = slot_of(area);
   for (;;) {
     const std::uint64_t version = slot.result_version.load(std::memory_order_acquire);
     if (version == 0) return {};
-    const std::uint64_t bytes = std::min(
-        slot.result_bytes[version % kResultCopies].load(std::memory_order_relaxed), capacity);
-    std::string text =
-        copy_words(area + result_offset(slot.layout, version), round_up(bytes, kWord));
+    const std::uint64_t bytes = std::min<std::uint64_t>(
+        slot.result_bytes[version % kResultCopies].load(std::memory_order_relaxed),
+        layout.result_capacity);
+    std::string text = copy_words(area + result_offset(layout, version), round_up(bytes, kWord));
     text.resize(bytes);
     // The writer touches this copy again only after it has published the next version. Adding
     // nothing, with release order, keeps the reads above before the look at the version. (A fence

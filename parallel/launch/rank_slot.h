@@ -3,7 +3,7 @@
 //
 // The memory layout behind RankChannels. Private to launch/.
 //
-// the whole:  | header | rank 0 | rank 1 | ...
+// the whole:  | rank 0 | rank 1 | ...
 // a rank:     | slot | step records | bucket records | replica records | trace records | result |
 // result |
 //
@@ -25,7 +25,7 @@
 
 namespace ddpbench::launch {
 
-inline constexpr std::uint64_t kMagic = 0x3763'6e68'6370'6464;  // "ddpchnc7", little endian
+inline constexpr std::uint64_t kMagic = 0x3863'6e68'6370'6464;  // "ddpchnc8", little endian
 inline constexpr std::size_t kAlignBytes = 64;
 inline constexpr std::size_t kResultCopies = 2;  // the one that readers see, the one being written
 
@@ -43,11 +43,6 @@ inline constexpr std::size_t kKindOf = std::is_same_v<Record, StepRecord>      ?
                                        : std::is_same_v<Record, ReplicaRecord> ? 2
                                                                                : 3;
 
-struct ChannelHeader {
-  std::uint64_t magic = 0;
-  ChannelLayout layout;
-};
-
 // A CallMark in two words, which are written one after the other.
 struct PackedCall {
   std::atomic<std::uint64_t> what{0};  // number, bucket + 1 (16 bits), kind (8 bits)
@@ -56,6 +51,7 @@ struct PackedCall {
 
 // One writer, any number of readers. A reader may see single fields of different moments.
 struct alignas(kAlignBytes) RankSlot {
+  std::uint64_t magic = kMagic;
   ChannelLayout layout;
   std::atomic<RankState> state{RankState::starting};
   std::atomic<std::uint32_t> epoch{0};
@@ -89,7 +85,6 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 
 constexpr std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignBytes); }
 
-inline std::size_t header_bytes() { return aligned(sizeof(ChannelHeader)); }
 // Where the records of a kind begin; of kRecordKinds: the results.
 inline std::size_t records_offset(const ChannelLayout& layout, std::size_t kind) {
   std::size_t offset = aligned(sizeof(RankSlot));
@@ -107,8 +102,8 @@ inline RankSlot& slot_of(std::byte* area) {
   return *std::launder(reinterpret_cast<RankSlot*>(area));
 }
 template <typename Record>
-Record* records_in(std::byte* area) {
-  return reinterpret_cast<Record*>(area + records_offset(slot_of(area).layout, kKindOf<Record>));
+Record* records_in(std::byte* area, const ChannelLayout& layout) {
+  return reinterpret_cast<Record*>(area + records_offset(layout, kKindOf<Record>));
 }
 
 struct RankResult {
@@ -118,9 +113,8 @@ struct RankResult {
 
 // By the rank alone; others may read meanwhile. REQUIRES: the area has room for it.
 void write_result(std::byte* area, std::string_view text);
-// The result is the newest version, and never parts of two. The call waits for nobody, and it reads
-// at most `capacity` bytes.
-RankResult read_result(std::byte* area, std::uint64_t capacity);
+// The result is the newest version, and never parts of two. The call waits for nobody.
+RankResult read_result(std::byte* area, const ChannelLayout& layout);
 
 // Bytes that another thread may be writing, each word of eight of one moment. REQUIRES: a multiple
 // of eight of them at such an address.

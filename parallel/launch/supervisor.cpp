@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/grace_times.h"
 #include "parallel/launch/guilty_rank.h"
@@ -105,7 +104,7 @@ class Supervision {
   }
 
   void look() {
-    now_s_ = comm::unpaused_s();
+    now_s_ = unpaused_s();
     // What a rank of a process that has ended has written is complete: it is read after this look.
     std::vector<std::optional<ChildExit>> exits;
     for (const auto& child : children_) exits.push_back(child->reap());
@@ -207,7 +206,7 @@ class Supervision {
   Children children_;
   std::vector<RankView> views_;  // one a rank
   // Of the last look. While this process is stopped, no rank can be blamed.
-  double now_s_ = comm::unpaused_s();
+  double now_s_ = unpaused_s();
   double reported_s_ = 0;
   double failed_s_ = 0;  // when the first failure was seen
   int looks_since_failure_ = 0;

@@ -6,18 +6,26 @@
 // (PR_SET_PDEATHSIG) and shared memory is memfd.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "parallel/comm/store/deadline.h"
 #include "parallel/launch/child_process.h"
 #include "parallel/launch/grace_times.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::launch {
+
+// The clock of deadlines in seconds: without the time in which this process was stopped (Ctrl-Z,
+// SIGSTOP, a debugger), in which no rank can be blamed. To be called several times a second.
+inline double unpaused_s() {
+  return std::chrono::duration<double>(comm::DeadlineClock::now().time_since_epoch()).count();
+}
 
 struct SuperviseOptions {
   double timeout_s = 300;      // without progress of any rank; <= 0: none

@@ -210,7 +210,7 @@ StackedBar bar_of(const RunGroup& group, const StackedChart& chart, const Device
 constexpr std::array<Part, 3> kWork = {kParts[1], kParts[2], kParts[4]};
 
 std::string unfit_busy(const Run& run) {
-  if (least_busy(run) != nullptr) return "";
+  if (knows_busy_shares(run)) return "";
   for (const DeviceRow& device : run.devices) {
     if (device.role == "worker") return missing_reason(busy_share(device), run);
   }

@@ -148,43 +148,33 @@ std::string name_of(const std::string& strategy, int world_size, int servers) {
   return name;
 }
 
-RunNames::RunNames(std::span<const Run* const> runs) {
+RunNames::RunNames(std::span<const RunRow> rows) {
   std::vector<Told> all;
-  for (const Run* run : runs) {
-    all.push_back({name_of(run->strategy, run->world_size, 0), {}});
-    for (SettingWords& setting : name_words(*run)) {
-      if (setting.key == "servers") continue;  // every name states it
-      all.back().words.push_back(
-          {std::move(setting.key), std::move(setting.words), all.back().peers, true});
-    }
-    if (run->repetition > 0) repeated_.insert(all.back().peers);
-  }
   std::map<std::pair<std::string, std::string>, std::set<Settings>> labelled;
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (!runs[i]->label.empty())
-      labelled[{all[i].peers, runs[i]->label}].insert(cell_key(*runs[i]));
+  for (const RunRow& row : rows) {
+    const Run& run = *row.run;
+    Told& told = all.emplace_back(Told{name_of(run.strategy, run.world_size, 0), {}});
+    for (SettingWords& setting : name_words(run)) {
+      if (setting.key == "servers") continue;  // every name states it
+      told.words.push_back({std::move(setting.key), std::move(setting.words), told.peers, true});
+    }
+    if (run.repetition > 0) repeated_.insert(told.peers);
+    if (!run.label.empty()) labelled[{told.peers, run.label}].insert(cell_key(run));
+  }
   const auto different = telling(all);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Run& run = *rows[i].run;
     std::vector<std::string> words;
     for (const TellingWords& word : all[i].words) {
       if (different.contains({word.scope, word.key})) words.push_back(word.words);
     }
     // A label alone where it tells the setting from all others.
-    const auto cells = labelled.find({all[i].peers, runs[i]->label});
-    if (cells != labelled.end() && cells->second.size() == 1) words = {runs[i]->label};
-    const std::string& details = details_[runs[i]] = fmt::format("{}", fmt::join(words, ", "));
-    std::string& name = names_[runs[i]];
-    name = name_of(runs[i]->strategy, runs[i]->world_size, runs[i]->servers);
-    if (!details.empty()) name += fmt::format(" ({})", details);
+    const auto cells = labelled.find({all[i].peers, run.label});
+    if (cells != labelled.end() && cells->second.size() == 1) words = {run.label};
+    const std::string& details = details_[&run] = fmt::format("{}", fmt::join(words, ", "));
+    names_[&run] = with_note(name_of(run.strategy, run.world_size, run.servers), details);
   }
 }
-
-RunNames::RunNames(const Report& report)
-    : RunNames([&report] {
-        std::vector<const Run*> runs;
-        for (const Run& run : report.runs) runs.push_back(&run);
-        return runs;
-      }()) {}
 
 std::string RunNames::with_repetition(const Run& run) const {
   if (!repeated_.contains(name_of(run.strategy, run.world_size, 0))) return setting(run);

@@ -97,8 +97,8 @@ std::string name_of(const std::string& strategy, int world_size, int servers);
 class RunNames {
  public:
   // The names tell these runs apart.
-  explicit RunNames(std::span<const Run* const> runs);
-  explicit RunNames(const Report& report);
+  explicit RunNames(std::span<const RunRow> rows);
+  explicit RunNames(const Report& report) : RunNames(all_runs(report)) {}
 
   // "ps on 2 devices and 1 server (batch 32 a device, overlap off)": the brackets hold the settings
   // that differ among runs of the same strategy and number of devices. REQUIRES: `run` was given to

@@ -134,7 +134,7 @@ std::string oversubscribed_value(const Run& run) {
 constexpr unsigned kJointUse = kEqualUse | kWorkUse | kNameUse | kRankUse;
 constexpr unsigned kTitledUse = kJointUse | kTableTitleUse | kChartTitleUse;
 constexpr unsigned kSubtitledUse = kJointUse | kTableTitleUse | kChartSubtitleUse;
-constexpr unsigned kConfigUse = kPairUse | kNameUse | kRankUse;
+constexpr unsigned kConfigUse = kPairUse | kNameUse;
 
 constexpr auto kTable = std::to_array<Setting>({
     {"strategy", kCellUse | kPairKeyUse, value_of<&Run::strategy>},
@@ -278,8 +278,7 @@ std::vector<std::string> different_words(const std::vector<std::string>& words,
 }
 
 std::string value_words(std::string_view key, const std::string& value) {
-  constexpr std::string_view kPlain[] = {"model",        "name",      "device",
-                                         "device_model", "precision", "machine"};
+  constexpr std::string_view kPlain[] = {"model", "name", "device", "device_model", "precision"};
   std::string name(key.substr(key.find_last_of('/') + 1));
   if (value.empty() || std::ranges::count(kPlain, name) > 0) return value;
   if (name == "model_hash") return "network " + value;

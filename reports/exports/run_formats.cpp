@@ -49,9 +49,8 @@ std::vector<std::string> verdicts(RunRows rows) {
   std::set<const Report*> told;
   for (const RunRow& row : rows) {
     if (!told.insert(row.report).second) continue;
-    std::vector<std::string> own = split(render_why(*row.report, 0), '\n');
-    if (row.report->tune) own.push_back(printable(row.report->tune->conclusion));
-    for (const std::string& line : own) {
+    for (const std::string& line : split(
+             row.report->tune ? row.report->tune->conclusion : render_why(*row.report, 0), '\n')) {
       if (line.empty() || line.starts_with(' ')) continue;
       lines.push_back(from_several_files(rows) ? row.file + ": " + line : line);
     }
@@ -160,9 +159,9 @@ std::string markdown_text(RunRows rows, const Columns& columns) {
   if (rows.empty()) return "no runs\n";
   std::vector<std::string> below;
   const TextTable table = run_table(rows, columns, below);
-  const bool intervals = std::ranges::count(table.columns, "(a..b)", &TextColumn::bottom) > 0;
-  if (std::string words = last_words(rows, intervals); !words.empty())
-    below.push_back(std::move(words));
+  const auto intervals = std::ranges::count(table.columns, "(a..b)", &TextColumn::bottom);
+  const std::string words = last_words(rows, intervals > 0);
+  if (!words.empty()) below.push_back(words);
   std::ranges::move(verdicts(rows), std::back_inserter(below));
   return markdown_page(caption(rows), table, below);
 }

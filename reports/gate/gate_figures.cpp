@@ -225,11 +225,6 @@ std::string change_words(const FigureVerdict& figure) {
              : text.substr(0, text.rfind(' ')) + (*figure.change > 0 ? " slower" : " faster");
 }
 
-std::string figure_sentence(const FigureVerdict& figure) {
-  const std::string more = advice(figure);
-  return finding(figure) + (more.empty() ? "" : "; ") + more;
-}
-
 bool counts(const FigureVerdict& figure) {
   return !gate_figure(figure.name).is(GateFigure::kIndecisive) ||
          figure.verdict != GateVerdict::inconclusive;
@@ -250,7 +245,7 @@ std::vector<std::string> pair_lines(const PairVerdict& pair) {
     const std::string change = change_text(figure.name, figure.change);
     const bool is_other = figure.verdict != pair.verdict && figure.verdict != GateVerdict::pass;
     if (!figure.change)
-      rest.push_back(figure_sentence(figure));
+      rest.push_back(finding(figure));
     else if (change == "unchanged" && !is_other)
       unchanged.push_back(figure_heading(figure));
     else

@@ -120,8 +120,6 @@ std::string repetitions_text(const PairVerdict& pair);
 // "12.4 % slower" or "as fast" of the median step or time, "final loss 3.0 % worse", "peak memory
 // unchanged".
 std::string change_words(const FigureVerdict& figure);
-// One sentence with the finding and the reason for the verdict.
-std::string figure_sentence(const FigureVerdict& figure);
 // Whether the figure has a say in the verdict of its pair.
 bool counts(const FigureVerdict& figure);
 // The first that has the pair's verdict; null where none has: then the first note says the reason.

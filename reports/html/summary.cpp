@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "reports/html/page.h"
 #include "reports/html/sections.h"
+#include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/pictures/svg.h"
 #include "reports/table/columns.h"
@@ -52,7 +53,7 @@ std::pair<std::string, std::string> headline_of(const std::string& line) {
 // The sentences of "How sure: ..." in short, whether all agree with one device, and what makes
 // figures less certain, which unfolds.
 void write_chips(Markup& page, std::string_view sure, const std::string& agree,
-                 const std::vector<RowWarning>& warnings) {
+                 const std::vector<Warning>& warnings) {
   if (sure.empty() && agree.empty() && warnings.empty()) return;
   page.open("ul", {{"class", "chips"}});
   while (sure.ends_with('.')) {
@@ -67,7 +68,7 @@ void write_chips(Markup& page, std::string_view sure, const std::string& agree,
     page.leaf("li", {{all ? "class" : "", "good"}}, agree.substr(0, agree.size() - 1));
   if (!warnings.empty()) {
     std::vector<std::string> lines;
-    for (const RowWarning& warning : warnings) lines.push_back(warning.line());
+    for (const Warning& warning : warnings) lines.push_back(warning.line());
     const std::size_t others = warnings.size() - 1;
     page.open("li").open("details", {{"class", "warning"}});
     page.leaf("summary", fmt::format("! {}{}", warnings[0].text,
@@ -83,7 +84,7 @@ void write_speedups(Markup& page, std::span<const RunRow> rows) {
   using namespace pictures;
   constexpr double kWidth = 420, kRow = 32, kBars = kWidth - 40;
   constexpr std::ptrdiff_t kMost = 8;
-  std::vector<const Run*> runs;
+  std::vector<RunRow> runs;
   std::vector<const RunRow*> shown;
   int most = 1;
   for (const RunRow& row : rows) {
@@ -98,7 +99,7 @@ void write_speedups(Markup& page, std::span<const RunRow> rows) {
   });
   if (std::ssize(shown) > kMost) shown.erase(shown.begin() + 1, shown.end() - kMost + 1);
   for (const RunRow* row : shown) {
-    runs.push_back(row->run);
+    runs.push_back(*row);
     most = std::max(most, row->run->world_size);
   }
   if (most == 1) return;
@@ -173,7 +174,7 @@ void write_answer(Markup& page, const HtmlInput& input) {
   const std::vector<RunRow> runs = rows_of(input);
   const std::vector<std::string> answer = answer_lines(runs, input.device_bytes);
   const CondensedRows condensed(runs);
-  const std::vector<RowWarning> warnings = row_warnings(runs);
+  const std::vector<Warning> warnings = row_warnings(runs);
   const std::vector<RunRow> rows = marked_rows(condensed.rows(), warnings);
   constexpr std::string_view kSure = "How sure: ", kWhyNot = "Why not ";
   std::string sure, why_not, figures;

@@ -228,6 +228,10 @@ std::string disturbance_words(const Run& run) {
   return std::abs(drift) < kDisturbing ? "" : kChecks[kChecksOfOthers].words(drift);
 }
 
+std::string Warning::line() const {
+  return mark.empty() ? text : fmt::format("[{}] {}", mark, text);
+}
+
 std::vector<Warning> condition_warnings(const Report& report) {
   std::vector<Warning> warnings;
   for (const Check& check : kChecks) {

@@ -77,6 +77,9 @@ std::string disturbance_words(const Run& run);
 struct Warning {
   std::string text;
   std::vector<const Run*> runs;  // the runs that it concerns
+  std::string mark = {};         // the letter of their rows in a table; empty: it has none
+
+  std::string line() const;  // "[a] a.json: other programs used ..."
 };
 
 // What all runs together have out of the ordinary, one sentence for each condition of the machine,

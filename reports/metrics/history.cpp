@@ -62,8 +62,8 @@ History history_of(std::span<const RunRow> rows) {
   add_commits(rows, history);
   history.left_out = rows.size() - static_cast<std::size_t>(std::ranges::count_if(rows, counts));
   const auto settings = grouped(rows | std::views::filter(counts), key_of);
-  std::vector<const Run*> firsts;
-  for (const auto& [key, runs] : settings) firsts.push_back(runs.front().run);
+  std::vector<RunRow> firsts;
+  for (const auto& [key, runs] : settings) firsts.push_back(runs.front());
   const RunNames names(firsts);
   for (const auto& [key, runs] : settings) {
     std::map<std::size_t, std::vector<double>> steps_s;  // by commit

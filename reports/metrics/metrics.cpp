@@ -251,46 +251,29 @@ Figure busy_share(const DeviceRow& device) {
                     : Figure::missing("no timed step was finished");
 }
 
-const DeviceRow* least_busy(const Run& run) {
-  const DeviceRow* least = nullptr;
-  double share = 0;
-  for (const DeviceRow& device : run.devices) {
-    const Figure own = busy_share(device);
-    if (!own.value || (least != nullptr && share <= *own.value)) continue;
-    least = &device;
-    share = *own.value;
-  }
-  return least;
+bool knows_busy_shares(const Run& run) {
+  return std::ranges::any_of(
+      run.devices, [](const DeviceRow& device) { return busy_share(device).value.has_value(); });
 }
 
-Figure stage_idle_share(const DeviceRow& device) {
-  const auto found = device.phases.find("stage_wait_s");
-  if (found == device.phases.end()) return Figure::missing("no layers are split over devices");
-  if (!found->second.value) return found->second;
-  if (!device.step_time_median_s.value) return device.step_time_median_s;
-  return Figure::of(std::min(1.0, *found->second.value / *device.step_time_median_s.value));
-}
-
-std::optional<double> least_stage_idle_share(const Run& run) {
+std::string stage_idle_words(const Run& run) {
   const auto number = [&run](const char* name) {
     const auto found = run.strategy_options.find(name);
     return found == run.strategy_options.end() ? std::nullopt : number_in<double>(found->second);
   };
   const std::optional<double> stages = number("stages"), passes = number("micro_batches");
-  if (!stages || !passes) return std::nullopt;
-  return (*stages - 1) / (*passes * run.accumulation_steps + *stages - 1);
-}
-
-std::string stage_idle_words(const Run& run) {
   std::vector<std::string> shares;
   for (const DeviceRow& device : run.devices) {
-    if (const Figure share = stage_idle_share(device); share.value)
-      shares.push_back(fmt::format("{:.0f}", 100 * *share.value));
+    const auto wait = device.phases.find("stage_wait_s");
+    const std::optional<double>& step_s = device.step_time_median_s.value;
+    if (wait != device.phases.end() && wait->second.value && step_s)
+      shares.push_back(fmt::format("{:.0f}", 100 * std::min(1.0, *wait->second.value / *step_s)));
   }
-  const std::optional<double> least = least_stage_idle_share(run);
-  if (shares.empty() || !least) return "";
+  if (shares.empty() || !stages || !passes) return "";
+  // (P-1)/(M+P-1) of P equal stages and M passes (Huang et al., "GPipe").
+  const double least = (*stages - 1) / (*passes * run.accumulation_steps + *stages - 1);
   return fmt::format("stages idle {} % (equal ones at least {:.0f} %)", fmt::join(shares, "/"),
-                     100 * *least);
+                     100 * least);
 }
 
 std::string composed_words(const Run& run) {

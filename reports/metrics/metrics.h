@@ -70,18 +70,13 @@ Figure largest_memory(const Run& run);
 // has one. At most 1: medians do not add up exactly. Missing, with the reason, for
 // servers, which compute no network, and where its phases were not observed.
 Figure busy_share(const DeviceRow& device);
-// pipeline: the share of a device's median step in which it waited for what its neighbours compute.
-// Missing, with the reason, for other strategies.
-Figure stage_idle_share(const DeviceRow& device);
-// pipeline: the least such share of equal stages, (P-1)/(M+P-1) for P stages and M passes (Huang et
-// al., "GPipe"); nothing for other strategies.
-std::optional<double> least_stage_idle_share(const Run& run);
+// pipeline: the share of the step in which each stage waits for what its neighbours compute:
 // "stages idle 45/12 % (equal ones at least 20 %)"; empty for other strategies.
 std::string stage_idle_words(const Run& run);
 // What is to be known of reduce-scatters that are no such call of the backend's; empty: nothing.
 std::string composed_words(const Run& run);
-// The worker that computes the least share of its step; null where no worker's share is known.
-const DeviceRow* least_busy(const Run& run);
+// Whether the share of any worker is known.
+bool knows_busy_shares(const Run& run);
 // Operations of forward and backward a second and device: flops_per_sample x samples/s / devices.
 Figure flops_per_s_per_device(const Run& run);
 // The same as a share of the most that the device can do (peak_flops_per_s_per_device).

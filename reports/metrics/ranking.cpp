@@ -23,51 +23,22 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr const char* kMachine = "machine";
-
 bool competes(const RunRow& row) {
   const Run& run = *row.run;
   return run.status == Status::ok && run.verification.status != "failed" && run.injected.empty() &&
          !run.predicted && run.samples_per_s.value.value_or(0) > 0;
 }
 
-// What runs have to have in common to compete. Caches what is the same for all runs of a report:
-// parsing the configuration takes time.
-class Works {
- public:
-  Settings of(const RunRow& row) {
-    const auto [place, added] = of_reports_.try_emplace(row.report);
-    if (added) {
-      place->second = config_settings(*row.report, kRankUse);
-      place->second[kMachine] = machine_words(*row.report);
-    }
-    Settings work = settings_of(*row.run, kRankUse);
-    work.insert(place->second.begin(), place->second.end());
-    return work;
-  }
-
- private:
-  std::map<const Report*, Settings> of_reports_;
-};
-
 // The settings of a contest, each with its repetitions, in the order of their first runs.
 std::vector<Standing> standings_of(std::vector<RunRow> rows) {
   const bool all = std::ranges::all_of(rows, [](const RunRow& r) { return r.run->oversubscribed; });
   if (!all) std::erase_if(rows, [](const RunRow& row) { return row.run->oversubscribed; });
-  std::vector<const Run*> runs;
-  for (const RunRow& row : rows) runs.push_back(row.run);
-  const RunNames names(runs);
-  // The repetitions of one build are not those of another.
-  const std::string first_build = build_words(rows.front().report->generator);
-  const bool builds = std::ranges::any_of(
-      rows, [&](const RunRow& row) { return build_words(row.report->generator) != first_build; });
+  const RunNames names(rows);
   std::vector<Standing> standings;
-  for (auto& [key, repetitions] : grouped(rows, [](const RunRow& row) {
-         return std::pair(build_words(row.report->generator), cell_key(*row.run));
-       })) {
+  for (auto& [key, repetitions] :
+       grouped(rows, [](const RunRow& row) { return cell_key(*row.run); })) {
     const std::string& name = names.setting(*repetitions.front().run);
-    standings.push_back(
-        {std::move(repetitions), builds ? fmt::format("{} by {}", name, key.first) : name, 0});
+    standings.push_back({std::move(repetitions), name, 0});
   }
   return standings;
 }
@@ -124,10 +95,10 @@ bool has_same_optimizer(const Run& a, const Run& b) {
 }
 
 std::vector<Contest> contests(std::span<const RunRow> rows) {
-  Works works;
   std::vector<Contest> found;
-  for (auto& [work, group] : grouped(rows | std::views::filter(competes),
-                                     [&](const RunRow& row) { return works.of(row); })) {
+  for (auto& [work, group] : grouped(rows | std::views::filter(competes), [](const RunRow& row) {
+         return settings_of(*row.run, kRankUse);
+       })) {
     found.push_back(contest_of(work, std::move(group)));
   }
   return found;

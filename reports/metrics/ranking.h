@@ -24,8 +24,8 @@ struct Standing {
   double samples_per_s = 0;  // the median over the repetitions
 };
 
-// Settings that compete: equal network and data (in name and content), global batch, precision,
-// kind of device, threads a device and machine.
+// Settings of one report that compete: equal network and data (in name and content), global batch,
+// precision, kind of device and threads a device.
 struct Contest {
   Settings work;  // what they have in common
   // The exact ones, and beside them the approximate ones, which are never ranked with these; each
@@ -35,7 +35,7 @@ struct Contest {
 
 // The contests of the runs that ended well, agree with one device and have no planted fault. Where
 // a contest has runs that are not oversubscribed, those that are take no part. In the order of the
-// work's first run. Points into what `rows` point into.
+// work's first run. Points into what `rows` point into. REQUIRES: the rows are of one report.
 std::vector<Contest> contests(std::span<const RunRow> rows);
 
 // Whether their losses, and the optimizer's memory, can be compared.

@@ -31,7 +31,6 @@ struct Mark {
   Spread y;  // with error bars where it is of several
   std::string tip;
   bool hollow = false;
-  std::optional<Spread> x_spread = {};
 };
 
 struct Line {
@@ -139,10 +138,6 @@ class Plot {
 
   void draw(const Line& line, const Mark& mark) {
     const double x = x_of(mark.x) + line.dodge, y = y_of(mark.y.median);
-    if (mark.x_spread && mark.x_spread->count > 1) {
-      svg_path(markup_, error_bar_across(y, x_of(mark.x_spread->min), x_of(mark.x_spread->max)),
-               "error");
-    }
     if (mark.y.count > 1) {
       svg_path(markup_, error_bar(x, y_of(mark.y.min), y_of(mark.y.max)), "error");
     }
@@ -286,7 +281,7 @@ Line epochs_line(const AccuracyChart& chart, std::size_t series, const Unit& uni
                          with_unit(trained.min, unit), with_unit(trained.max, unit),
                          words(value->min), words(value->max));
     }
-    line.marks.push_back({trained.median, *value, tip, point.oversubscribed, trained});
+    line.marks.push_back({trained.median, *value, tip, point.oversubscribed});
   }
   return line;
 }

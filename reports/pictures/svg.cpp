@@ -217,11 +217,6 @@ std::string error_bar(double x, double from_y, double to_y) {
                      decimal(x - 3));
 }
 
-std::string error_bar_across(double y, double from_x, double to_x) {
-  return fmt::format("M{1} {0}H{2}M{1} {3}v6M{2} {3}v6", decimal(y), decimal(from_x), decimal(to_x),
-                     decimal(y - 3));
-}
-
 std::string style_class(std::size_t style) { return fmt::format("s{}", style % kStyles); }
 
 void draw_x_axis(Markup& markup, const Area& area, const Axis& axis, const std::string& title) {

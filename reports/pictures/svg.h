@@ -81,10 +81,8 @@ std::vector<std::string> wrapped(const std::string& text, double width, std::siz
 
 // A path of one of six shapes. A class makes them hollow.
 std::string marker_path(std::size_t style, Point at);
-// A vertical bar between two heights with short strokes at its ends, and a horizontal one: paths of
-// the class "error".
+// A vertical bar between two heights with short strokes at its ends: a path of the class "error".
 std::string error_bar(double x, double from_y, double to_y);
-std::string error_bar_across(double y, double from_x, double to_x);
 // "s0" to "s7": the class for colour and dash. Together with the shapes, 24 styles differ.
 std::string style_class(std::size_t style);
 

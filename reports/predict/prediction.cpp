@@ -317,8 +317,8 @@ std::vector<PredictedRow> predict(const Report& report, const std::string& name,
                      : "ddp, zero1, zero2, ps or localsgd on several devices; from one device, "
                        "--comm or --link must say what communication costs"));
   }
-  std::vector<const Run*> runs;
-  for (const PredictionLine& line : lines) runs.push_back(line[0].run);
+  std::vector<RunRow> runs;
+  for (const PredictionLine& line : lines) runs.push_back(line[0]);
   const RunNames names(runs);
   const Baselines baselines(report);
   // The buckets of `single` are those of ddp.

@@ -161,7 +161,7 @@ FieldValue busy_shares(const RunRow& row) {
     if (shares.empty()) first = share;
     shares.push_back(share.value ? fmt::format("{:.0f}", 100 * *share.value) : "-");
   }
-  if (least_busy(run) == nullptr) return {{}, missing_reason(first, run)};
+  if (!knows_busy_shares(run)) return {{}, missing_reason(first, run)};
   return {fmt::format("{}", fmt::join(shares, "/"))};
 }
 

@@ -11,8 +11,6 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "reports/data/settings.h"
-#include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/table/columns.h"
 
@@ -39,24 +37,8 @@ std::string marks_of(const RunRow& row, Footnotes& footnotes) {
   return fmt::format("{}", fmt::join(marks, " "));
 }
 
-// What the time to an accuracy is the time to; empty where no row asks for one.
-std::string accuracy_meaning(std::span<const RunRow> rows) {
-  std::vector<std::string> targets;
-  for (const RunRow& row : rows) {
-    if (!row.run->until_accuracy) continue;
-    const AccuracyTarget& wanted = *row.run->until_accuracy;
-    targets.push_back(wanted.is_of_miou() ? "the test set had " + accuracy_words(wanted)
-                                          : accuracy_words(wanted) + " of the test set were right");
-  }
-  targets = different_words(targets, {});
-  if (targets.empty()) return {};
-  return fmt::format(
-      "to acc.: training time until {} at the end of an epoch; evaluation is left out",
-      fmt::join(targets, " or "));
-}
-
 TextTable table_of(std::span<const RunRow> marked, const Columns& columns,
-                   const std::vector<RowWarning>& warnings, std::vector<std::string>& notes) {
+                   const std::vector<Warning>& warnings, std::vector<std::string>& notes) {
   TextTable table;
   Footnotes footnotes;
   for (const Column* column : columns) {
@@ -72,11 +54,10 @@ TextTable table_of(std::span<const RunRow> marked, const Columns& columns,
     notes.push_back(fmt::format(
         "= the same work on one device: these {} show how far runs differ by chance", equal));
   }
-  for (const RowWarning& warning : warnings) notes.push_back(warning.line());
+  for (const Warning& warning : warnings) notes.push_back(warning.line());
   std::ranges::move(footnotes.lines(), std::back_inserter(notes));
   if (std::ranges::count(columns, "to-accuracy", &Column::name) > 0)
-    notes.push_back(accuracy_meaning(marked));
-  std::erase(notes, "");
+    notes.emplace_back("to acc.: training time to the accuracy asked for, without evaluation");
   return table;
 }
 
@@ -169,7 +150,7 @@ std::string time_of(std::span<const RunRow> rows, int repetitions) {
 
 TextTable run_table(std::span<const RunRow> rows, const Columns& columns,
                     std::vector<std::string>& notes) {
-  const std::vector<RowWarning> warnings = row_warnings(rows);
+  const std::vector<Warning> warnings = row_warnings(rows);
   return table_of(marked_rows(rows, warnings), columns, warnings, notes);
 }
 
@@ -187,7 +168,7 @@ std::string render_table(const Report& report, int width) {
 }
 
 TextTable compact_table(std::span<const RunRow> rows, std::vector<std::string>& notes) {
-  const std::vector<RowWarning> warnings = row_warnings(rows);
+  const std::vector<Warning> warnings = row_warnings(rows);
   const std::vector<RunRow> marked = in_order(marked_rows(rows, warnings));
   Columns columns = name_columns(rows);
   std::vector<int> drops(columns.size());

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/metrics/conditions.h"
 #include "reports/metrics/history.h"
 #include "reports/table/columns.h"
 #include "reports/table/table_layout.h"
@@ -64,21 +65,13 @@ TextTable history_table(const History& history, const HistoryLine& line);
 
 // ---- the marks of rows, and the notes below the table (table_notes.cpp) ----
 
-// A warning of the report of some rows: condition_warnings(), and settings that --until-ci left
-// noisy.
-struct RowWarning {
-  std::string text;  // without control characters; with its file where there are several
-  std::vector<const Run*> runs;  // that it concerns
-  std::string mark;              // the letter of their rows; empty where it concerns all runs
-
-  std::string line() const;  // "[a] a.json: other programs used ..."
-};
-std::vector<RowWarning> row_warnings(std::span<const RunRow> rows);
+// The warnings of the reports of these rows, without control characters, with their files where
+// there are several: condition_warnings(), and settings that --until-ci left noisy.
+std::vector<Warning> row_warnings(std::span<const RunRow> rows);
 
 // The rows with what tables say of them beside their figures: see RunRow. The marks of warnings are
 // those of the row's runs and of the runs by which they are divided.
-std::vector<RunRow> marked_rows(std::span<const RunRow> rows,
-                                const std::vector<RowWarning>& warnings);
+std::vector<RunRow> marked_rows(std::span<const RunRow> rows, const std::vector<Warning>& warnings);
 // Beyond the marks of warnings: what is to be known of a marked row before its figures are used.
 std::vector<std::string> row_notes(const RunRow& row);
 

@@ -45,9 +45,7 @@ std::optional<double> number_of(const std::string& column, const RunRow& row) {
 
 // Sets what tells rows of one strategy apart.
 void name_details(std::span<RunRow> rows) {
-  std::vector<const Run*> runs;
-  for (const RunRow& row : rows) runs.push_back(row.run);
-  const RunNames names(runs);
+  const RunNames names(rows);
   for (RunRow& row : rows) row.details = names.details(*row.run);
 }
 
@@ -90,9 +88,9 @@ void compare_rows(std::span<RunRow> rows) {
 
 }  // namespace
 
-std::vector<RowWarning> row_warnings(std::span<const RunRow> rows) {
+std::vector<Warning> row_warnings(std::span<const RunRow> rows) {
   constexpr char kFirst = 'a', kLast = 'z';
-  std::vector<RowWarning> found;
+  std::vector<Warning> found;
   std::set<const Report*> told;
   char letter = kFirst;
   for (const RunRow& row : rows) {
@@ -108,9 +106,9 @@ std::vector<RowWarning> row_warnings(std::span<const RunRow> rows) {
 }
 
 std::vector<RunRow> marked_rows(std::span<const RunRow> rows,
-                                const std::vector<RowWarning>& warnings) {
+                                const std::vector<Warning>& warnings) {
   std::map<const Run*, std::string> marks;
-  for (const RowWarning& warning : warnings) {
+  for (const Warning& warning : warnings) {
     for (const Run* run : warning.runs) marks[run] += warning.mark;
   }
   std::vector<RunRow> marked(rows.begin(), rows.end());
@@ -133,10 +131,6 @@ std::vector<RunRow> marked_rows(std::span<const RunRow> rows,
   name_details(marked);
   compare_rows(marked);
   return marked;
-}
-
-std::string RowWarning::line() const {
-  return mark.empty() ? text : fmt::format("[{}] {}", mark, text);
 }
 
 std::vector<std::string> row_notes(const RunRow& row) {

@@ -188,8 +188,8 @@ std::string render_why(std::span<const RunRow> rows, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
   const bool several = !rows.empty() && from_several_files(rows);
   const std::vector<Explanation> all = explanations(rows);
-  std::vector<const Run*> runs;
-  for (const Explanation& one : all) runs.push_back(one.runs[0].run);
+  std::vector<RunRow> runs;
+  for (const Explanation& one : all) runs.push_back(one.runs[0]);
   const RunNames names(runs);
   std::string text;
   for (const auto& [own, verdict] : all) {

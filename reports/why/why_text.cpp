@@ -69,8 +69,6 @@ std::string more_work(const Case& c) {
   return fmt::format("a larger {} puts more compute beside the same bytes", batch_option(c));
 }
 
-std::string nothing(const Case&) { return {}; }
-
 std::string scales(const Case& c) {
   const double efficiency = c.split.ideal->step_s / c.split.parts.step_s;
   if (beyond_ideal(c.run.world_size * efficiency, c.run.world_size)) {
@@ -100,27 +98,18 @@ std::string slow_rank(const Case& c) {
   for (const DeviceRow* device : stragglers.ranks) {
     names.push_back(fmt::format("{} ({} on {})", device->rank, device->device, device->host));
   }
-  const std::string first = share_of_step(
+  std::string text = share_of_step(
       fmt::format("waiting for {} {}", plural(names.size(), "rank"), fmt::join(names, ", ")),
       c.split.parts.straggler_wait_s, c);
-  if (stragglers.phase.empty()) {
-    return first +
-           ": its gradients arrive last in most steps, though none of its phases takes longer";
-  }
-  return fmt::format("{}: {} takes {} longer there than on the others", first, stragglers.phase,
-                     milliseconds(stragglers.longer_s));
-}
-
-// Ranks of several hosts do not see what else runs there.
-std::string unseen_load(const Run& run) {
-  const bool seen = run.conditions && run.conditions->other_load_ratio.value;
-  return seen || !run.injected.empty() ? ""
-                                       : "; other load was not measured; this may be all of it";
-}
-
-std::string imbalance(const Case& c) {
-  return share_of_step("waiting for a slower device", c.split.parts.straggler_wait_s, c) +
-         ": none is always the last one, their times change from step to step";
+  text += stragglers.phase.empty()
+              ? ": its gradients arrive last in most steps, though none of its phases takes longer"
+              : fmt::format(": {} takes {} longer there than on the others", stragglers.phase,
+                            milliseconds(stragglers.longer_s));
+  // Ranks of several hosts do not see what else runs there.
+  const bool is_seen = c.run.conditions && c.run.conditions->other_load_ratio.value;
+  if (!is_seen && c.run.injected.empty())
+    text += "; other load was not measured; this may be all of it";
+  return text;
 }
 
 std::string tiny_network(const Case& c) {
@@ -253,11 +242,6 @@ std::string slowed_compute(const Case& c) {
                         "caches, clock, or cores with other programs");
 }
 
-std::string host_overhead(const Case& c) {
-  return share_of_step("time between phases", c.split.parts.host_s, c) +
-         ": host work, or phases that are long in some steps only";
-}
-
 std::string small_losses(const Case& c) {
   const Loss largest = largest_loss(c.run, c.split);
   const double step_s = c.split.parts.step_s;
@@ -274,82 +258,58 @@ std::string unknown(const Case& c) {
 
 struct CauseRow {
   std::string_view name, title;
-  std::string (*sentence)(const Case& c);
-  std::string (*advice)(const Case& c);
+  std::string (*sentence)(const Case& c) = nullptr;  // null: of `what`, `part` and `because`
+  const char* advice = "";                           // {} is the option of the batch
+  std::string (*advise)(const Case& c) = nullptr;    // in place of `advice`
+  const char* what = "";
+  double StepParts::*part = nullptr;
+  const char* because = "";
 };
 // In the order of Cause.
 constexpr std::array kCauses = {
-    CauseRow{"scales", "nothing large to gain", scales, nothing},
+    CauseRow{"scales", "nothing large to gain", scales},
     CauseRow{"oversubscription", "more threads than cores", oversubscription,
-             [](const Case&) -> std::string { return "use no more devices than there are"; }},
-    CauseRow{"busy_machine", "other programs", busy_machine,
-             [](const Case&) -> std::string { return "measure on an idle machine"; }},
-    CauseRow{"slow_rank", "waiting for a slower device",
-             [](const Case& c) { return slow_rank(c) + unseen_load(c.run); },
-             [](const Case&) -> std::string {
-               return "look at the slower rank's clock, memory, storage, link and what else runs "
-                      "on its cores";
-             }},
-    CauseRow{"imbalance", "devices wait for each other", imbalance,
-             [](const Case& c) {
-               return fmt::format(
-                   "keep other programs off the machine; a larger {} evens steps out",
-                   batch_option(c));
-             }},
-    CauseRow{"starved_input", "waiting for input",
-             [](const Case& c) {
-               return share_of_step("waiting for input", c.split.parts.input_wait_s, c) +
-                      ": the loader assembles batches slower than the devices take them";
-             },
-             [](const Case&) -> std::string { return "try more --loader-workers"; }},
+             "use no more devices than there are"},
+    CauseRow{"busy_machine", "other programs", busy_machine, "measure on an idle machine"},
+    CauseRow{
+        "slow_rank", "waiting for a slower device", slow_rank,
+        "look at the slower rank's clock, memory, storage, link and what else runs on its cores"},
+    CauseRow{"imbalance", "devices wait for each other", nullptr,
+             "keep other programs off the machine; a larger {} evens steps out", nullptr,
+             "waiting for a slower device", &StepParts::straggler_wait_s,
+             "none is always the last one, their times change from step to step"},
+    CauseRow{"starved_input", "waiting for input", nullptr, "try more --loader-workers", nullptr,
+             "waiting for input", &StepParts::input_wait_s,
+             "the loader assembles batches slower than the devices take them"},
     CauseRow{"tiny_network", "too little work in a step", tiny_network,
-             [](const Case& c) {
-               return fmt::format("one device is the right choice, or a larger {}",
-                                  batch_option(c));
-             }},
-    CauseRow{"slow_link", "a slow link", slow_link,
+             "one device is the right choice, or a larger {}"},
+    CauseRow{"slow_link", "a slow link", slow_link, "",
              [](const Case& c) {
                return is_off(c.run, "overlap") ? "try --overlap=on; " + more_work(c)
                                                : more_work(c) + "; else a faster link";
              }},
-    CauseRow{"exposed_communication", "communication not hidden", exposed_communication,
+    CauseRow{"exposed_communication", "communication not hidden", exposed_communication, "",
              smaller_buckets},
-    CauseRow{"primary_device", "all passes through device 0", primary_device,
-             [](const Case&) -> std::string { return "try --strategy=ddp"; }},
-    CauseRow{"sync_batch_norm", "exchanging batch norm's statistics",
-             [](const Case& c) {
-               return share_of_step("exchanging statistics of batch norm",
-                                    c.split.parts.sync_batch_norm_s, c) +
-                      ": in each such layer, forward and backward, the devices wait for each "
-                      "other, and nothing can hide it";
-             },
-             [](const Case& c) {
-               return fmt::format(
-                   "a larger {}, for which --sync-batch-norm=off often learns as well",
-                   batch_option(c));
-             }},
-    CauseRow{"servers", "waiting for servers", servers, more_servers},
+    CauseRow{"primary_device", "all passes through device 0", primary_device, "try --strategy=ddp"},
+    CauseRow{"sync_batch_norm", "exchanging batch norm's statistics", nullptr,
+             "a larger {}, for which --sync-batch-norm=off often learns as well", nullptr,
+             "exchanging statistics of batch norm", &StepParts::sync_batch_norm_s,
+             "in each such layer, forward and backward, the devices wait for each other, and "
+             "nothing can hide it"},
+    CauseRow{"servers", "waiting for servers", servers, "", more_servers},
     CauseRow{"slowed_by_overlap", "computing slows down while data moves", slowed_by_overlap,
-             [](const Case&) -> std::string {
-               return "compare with --overlap=off, or leave a core to communication";
-             }},
+             "compare with --overlap=off, or leave a core to communication"},
     CauseRow{"slowed_compute", "slower side by side: shared caches, memory", slowed_compute,
-             [](const Case& c) -> std::string {
-               return c.run.scaling_mode == "strong"
-                          ? "a larger --global-batch-size"
-                          : "compare with fewer --gpus on an idle machine";
-             }},
-    CauseRow{"host_overhead", "time between the phases", host_overhead, more_work},
-    CauseRow{
-        "interpreter_lock", "waiting for the emulated interpreter lock",
-        [](const Case& c) {
-          return share_of_step("waiting for the emulated interpreter lock",
-                               c.split.parts.interpreter_wait_s, c) +
-                 ": the replicas of a process launch their layers in turn";
-        },
-        [](const Case&) -> std::string { return "try --strategy=ddp with a device a process"; }},
-    CauseRow{"small_losses", "several small losses", small_losses, nothing},
-    CauseRow{"unknown", "not enough was recorded", unknown, [](const Case& c) -> std::string {
+             "a larger {}, or fewer --gpus on an idle machine"},
+    CauseRow{"host_overhead", "time between the phases", nullptr, "", more_work,
+             "time between phases", &StepParts::host_s,
+             "host work, or phases that are long in some steps only"},
+    CauseRow{"interpreter_lock", "waiting for the emulated interpreter lock", nullptr,
+             "try --strategy=ddp with a device a process", nullptr,
+             "waiting for the emulated interpreter lock", &StepParts::interpreter_wait_s,
+             "the replicas of a process launch their layers in turn"},
+    CauseRow{"small_losses", "several small losses", small_losses},
+    CauseRow{"unknown", "not enough was recorded", unknown, "", [](const Case& c) -> std::string {
                return c.split.missing.empty() ? "add single to --strategy" : "try --observe=on";
              }}};
 
@@ -369,10 +329,18 @@ std::string shared_words(const Report& report, const Run& run) {
 std::string_view to_string(Cause cause) { return row_of(cause).name; }
 std::string_view cause_title(Cause cause) { return row_of(cause).title; }
 
-std::string cause_advice(Cause cause, const Case& c) { return row_of(cause).advice(c); }
+std::string cause_advice(Cause cause, const Case& c) {
+  const CauseRow& row = row_of(cause);
+  return row.advise != nullptr ? row.advise(c)
+                               : fmt::format(fmt::runtime(row.advice), batch_option(c));
+}
 
 std::string cause_sentence(Cause cause, const Case& c) {
-  std::string text = row_of(cause).sentence(c);
+  const CauseRow& row = row_of(cause);
+  std::string text =
+      row.sentence != nullptr
+          ? row.sentence(c)
+          : fmt::format("{}: {}", share_of_step(row.what, c.split.parts.*row.part, c), row.because);
   if (!c.split.missing.empty()) return text;
   if (!c.split.no_baseline.empty() && cause != Cause::oversubscription) {
     text += fmt::format(" (no baseline: {})", c.split.no_baseline);

@@ -118,7 +118,7 @@ class FakeSource final : public AgentSource {
     for (const std::size_t agent : wanted) {
       if (links[agent].lost().empty()) continue;
       if (fakes_[agent].is_gone) throw CommError(links[agent].lost());
-      links[agent] = HostLink(agents_[agent].name, "agent " + std::to_string(agent),
+      links[agent] = HostLink("agent " + std::to_string(agent),
                               std::make_unique<launch::PipedProcess>(fakes_[agent].come()), {});
       while (links[agent].view() == nullptr && links[agent].lost().empty()) {
         listen(links);

@@ -88,6 +88,7 @@ TEST_F(HtmlCommand, RefusesWhatItCannotRead) {
   expect_refusal({}, "REPORT");
   expect_refusal({"absent.json"}, "absent.json");
   expect_refusal({"a.json", "cut.json"}, "cut.json");
+  expect_refusal({"a.json", "--baseline", "absent.json"}, "absent.json");
   expect_refusal({"a.json", "-o", "no/folder/page.html"}, "no/folder/page.html");
   expect_refusal({"a.json", "--outptu=x.html"}, "Did you mean '--output'?");
 }

@@ -33,7 +33,7 @@ TEST_F(UntilAccuracy, EndsRunsOfAllStrategiesWithTheFirstEpochThatReachesIt) {
   const auto result =
       program.run(small_run("single,dp,ddp,ps", {"--servers=2", "--until-accuracy=1%"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("to acc.: training time until 1 % of the test set"));
+  EXPECT_THAT(result.out, HasSubstr("to acc.: training time to the accuracy asked for"));
   const json report = program.report();
   EXPECT_EQ(report["config"]["until_accuracy"], "1%");
   ASSERT_EQ(report["runs"].size(), 4u);

@@ -100,7 +100,7 @@ TEST_F(ProgramData, IsFoundWhereTorchvisionPutsIt) {
     if (directory == "data") {
       const auto drawn = program.run(
           small_run("single", {"--data-dir=other", "--dataset=mnist", "--dry-run", "--force"}));
-      EXPECT_THAT(drawn.out, HasSubstr("data: mnist is not in other, which holds fashion-mnist; "));
+      EXPECT_THAT(drawn.out, HasSubstr("data: mnist is not in other; synthetic digits are drawn"));
       const auto unfit = program.run(
           small_run("single", {"--model=resnet18", "--dataset=mnist", "--dry-run", "--force"}));
       EXPECT_THAT(unfit.err, HasSubstr("the network resnet18 takes images of [3, 224, 224], but "

@@ -260,7 +260,7 @@ TEST_F(Sweep, RefusesToResumeAnotherExperiment) {
 TEST_F(Sweep, TuneTriesBucketsAndConcludes) {
   const auto result =
       program.run({"tune", "--config=lenet.json", "--gpus=2", "--steps=3", "--repetitions=1",
-                   "--confirm-repetitions=3", "--bucket-cap-mb=0.05", "--first-bucket-mb=0.01",
+                   "--confirm-repetitions=6", "--bucket-cap-mb=0.05", "--first-bucket-mb=0.01",
                    "--overlap=on", "--json=report.json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json report = program.report();
@@ -269,7 +269,7 @@ TEST_F(Sweep, TuneTriesBucketsAndConcludes) {
   ASSERT_EQ(tune["settings"].size(), 3u) << tune.dump();
   EXPECT_EQ(tune["settings"][0]["first_bucket_mb"], 1);
   EXPECT_EQ(tune["settings"][0]["screening_ratio"], 1);
-  EXPECT_EQ(report["runs"].size(), tune["candidate"].is_null() ? 3u : 9u);
+  EXPECT_EQ(report["runs"].size(), tune["candidate"].is_null() ? 3u : 15u);
   EXPECT_FALSE(tune["conclusion"].get<std::string>().empty());
   EXPECT_THAT(result.out, HasSubstr("report: report.json"));
 }

@@ -237,19 +237,6 @@ TEST_F(Collector, CallsAnExplodedLossDiverged) {
   }
 }
 
-TEST_F(Collector, FailsARunWhoseRecordsDidNotFit) {
-  auto writer = channels.writer(1);
-  for (std::uint32_t i = 0; i < 5; ++i) writer.append(step(i, 10.0 * i, 1));
-  finish(0, result_of(1e-6, 1));
-  finish(1, result_of(1e-6, 1));
-  const auto run = collect_run(ddp_job(), channels, {});
-  EXPECT_EQ(run.status, report::Status::failed);
-  ASSERT_TRUE(run.error);
-  EXPECT_EQ(run.error->kind, "internal");
-  EXPECT_EQ(run.error->rank, 1);
-  EXPECT_NE(run.error->message.find("2 timed steps"), std::string::npos) << run.error->message;
-}
-
 // They carried the primary's times, its update included.
 TEST_F(Collector, GivesEveryReplicaOfDpItsOwnTimes) {
   auto dp_channels =

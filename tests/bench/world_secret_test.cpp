@@ -103,7 +103,7 @@ TEST_F(StartedWorldSecret, OfRunsDoesNotPassBetweenAgents) {
                            R"({"kind":2,"body":{"host":"127.0.0.1","interface":"","port":)" +
                            std::to_string(free_port()) + R"(,"nonce":")" + nonce + "\"}}\n";
   ASSERT_EQ(::write(link.get(), told.data(), told.size()), std::ssize(told));
-  const std::string heard = read_until(link, "2");
+  const std::string heard = read_until(link, "3");
   const std::size_t port = heard.rfind("\"port\":");
   ASSERT_NE(port, std::string::npos) << heard;
   comm::TcpStoreOptions rank{.port = std::stoi(heard.substr(port + 7))};

@@ -61,27 +61,24 @@ std::map<std::string, Bytes> operations(double size) {
   const double map1 = 784 * 32, map2 = 196 * 64;
   const double pool1 = (map1 + map1 / 4) * size + map1 / 4;
   const double pool2 = (map2 + map2 / 4) * size + map2 / 4;
-  return {
-      {"forward/conv1", {784 * 33 * size, 4 * kConv1}},
-      {"backward/conv1", {784 * 33 * size, 4 * kConv1}},
-      {"forward/conv2", {196 * 96 * size, size * kConv2}},
-      {"backward/conv2", {196 * 128 * size, (4 + size) * kConv2}},
-      {"forward/fc1", {3264 * size, size * kFc1}},
-      {"backward/fc1", {2 * 3264 * size, (4 + size) * kFc1}},
-      {"forward/fc2", {138 * size, size * kFc2}},
-      {"backward/fc2", {266 * size, (4 + size) * kFc2}},
-      {"forward/pool1", {pool1}},
-      {"backward/pool1", {pool1}},
-      {"forward/conv2_pool2", {(196 * 32 + map2 / 4) * size + map2 / 4, size * kConv2}},
-      {"backward/conv2_pool2", {(2 * 196 * 32 + map2 / 4) * size + map2 / 4, (4 + size) * kConv2}},
-      {"forward/pool2", {pool2}},
-      {"backward/pool2", {pool2}},
-      {"forward/relu", {2 * map1 * size}},
-      {"backward/relu", {3 * map1 * size}},
-      {"forward/add", {3 * map1 * size}},
-      {"backward/add", {3 * map1 * size}},
-      {"forward/reorder", {2 * map1 * size}},
-      {"backward/reorder", {2 * map1 * size}}};
+  return {{"forward/conv1", {784 * 33 * size, 4 * kConv1}},
+          {"backward/conv1", {784 * 33 * size, 4 * kConv1}},
+          {"forward/conv2", {196 * 96 * size, size * kConv2}},
+          {"backward/conv2", {196 * 128 * size, (4 + size) * kConv2}},
+          {"forward/fc1", {3264 * size, size * kFc1}},
+          {"backward/fc1", {2 * 3264 * size, (4 + size) * kFc1}},
+          {"forward/fc2", {138 * size, size * kFc2}},
+          {"backward/fc2", {266 * size, (4 + size) * kFc2}},
+          {"forward/pool1", {pool1}},
+          {"backward/pool1", {pool1}},
+          {"forward/pool2", {pool2}},
+          {"backward/pool2", {pool2}},
+          {"forward/relu", {2 * map1 * size}},
+          {"backward/relu", {3 * map1 * size}},
+          {"forward/add", {3 * map1 * size}},
+          {"backward/add", {3 * map1 * size}},
+          {"forward/reorder", {2 * map1 * size}},
+          {"backward/reorder", {2 * map1 * size}}};
 }
 
 // All benchmarks, by the beginnings of their names.

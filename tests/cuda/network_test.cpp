@@ -48,7 +48,7 @@ nn::ModelSpec residual() {
                          "residual.json");
 }
 
-// Its pools add the biases, over odd maps, with and without a ReLU.
+// Pools behind convolutions with biases, over odd maps, with and without a ReLU.
 nn::ModelSpec pooled() {
   return nn::parse_model(R"({"name": "pooled", "input": [2, 13, 11], "layers": [
     {"name": "conv1", "type": "conv2d", "out_channels": 8, "kernel": 3, "padding": 1},
@@ -60,8 +60,7 @@ nn::ModelSpec pooled() {
                          "pooled.json");
 }
 
-// Its first convolution may run on own kernels; the second's pool adds the bias. Both pools lie
-// before another kind of layer.
+// Its first convolution may run on own kernels. Both pools lie before another kind of layer.
 nn::ModelSpec joined() {
   return nn::parse_model(R"({"name": "joined", "input": [1, 13, 18], "layers": [
     {"name": "conv1", "type": "conv2d", "out_channels": 8, "kernel": 3, "padding": 1},
@@ -275,26 +274,6 @@ TEST_F(CudaNetwork, ARecordedStepDropsAnewInEachReplay) {
   EXPECT_NE(direct[0], direct[1]);
   EXPECT_NE(direct[1], direct[2]);
   EXPECT_EQ(logits_of_steps(Execution::recorded), direct);
-}
-
-TEST_F(CudaNetwork, AddsBiasesInThePoolsWhereThatCostsNothing) {
-  BackendFixture fixture = cuda_backend();
-  const auto description = [&](const nn::ModelSpec& model) {
-    return nn::Graph(model, fixture.device(), fixture.backend(), {.batch = kBatch}).describe();
-  };
-  const std::string biased = description(pooled());
-  EXPECT_NE(biased.find("max_pool2d 2x2 +bias +relu"), std::string::npos) << biased;
-  EXPECT_NE(biased.find("max_pool2d 2x2 +bias ("), std::string::npos) << biased;
-  // Own kernels of one channel keep their bias, and 6 channels are no whole vectors.
-  EXPECT_EQ(description(chain()).find("+bias"), std::string::npos);
-}
-
-TEST_F(CudaNetwork, AddsNoBiasInThePoolOfAnOwnConvolution) {
-  BackendFixture fixture = cuda_backend({.convolutions = ConvolutionKernels::own});
-  const std::string joins =
-      nn::Graph(joined(), fixture.device(), fixture.backend(), {.batch = kBatch}).describe();
-  EXPECT_EQ(joins.find("conv1+relu1+pool1"), std::string::npos) << joins;
-  EXPECT_NE(joins.find("max_pool2d 2x2 +bias +relu"), std::string::npos) << joins;
 }
 
 // Also with copies of the parameters that are rounded once for all micro-batches.

@@ -31,6 +31,7 @@ class HungDevice : public test::CudaProgram, public testing::WithParamInterface<
   // The base asks the program about the device first, which hangs from here on.
   void SetUp() override {
     CudaProgram::SetUp();
+    std::filesystem::remove_all(program.path(".cache"));  // with so few digits it ends before
     program.environment["STAND_IN_HANGS_AT"] = std::to_string(GetParam().events);
     const test::Variables launcher = test::world(1, test::free_port())[0];
     program.environment.insert(launcher.begin(), launcher.end());

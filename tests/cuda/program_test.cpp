@@ -266,7 +266,9 @@ TEST_P(ServersOnTheCpu, TrainAndAreVerified) {
     EXPECT_EQ(device.at("device"), fmt::format("{}:{}", server ? "cpu" : "cuda", rank));
     EXPECT_EQ(device.at("cores").size(), server ? 1u : 0u);
     const json& bytes = device.at("memory").at("by_category_bytes");
-    EXPECT_GT(bytes.at("communication"), 0);
+    if (server) {
+      EXPECT_GT(bytes.at("communication"), 0);
+    }
     // The rank that updates has the optimizer's state.
     EXPECT_EQ(bytes.at("optimizer") > 0, server == (std::string(update) == "server"));
     EXPECT_EQ(device.at("memory").at("driver_bytes").is_null(), server);

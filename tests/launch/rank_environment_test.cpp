@@ -138,8 +138,9 @@ TEST(RankEnvironment, ReadsWhatOtherLaunchersSet) {
   }
 }
 
-TEST(RankEnvironment, RefusesMarksOfLaunchersThatDoNotTellTheWorld) {
-  for (const char* name : {"PMIX_RANK", "PMI_ID", "PALS_RANKID"}) {
+TEST(RankEnvironment, RefusesMarksOfLaunchersThatItDoesNotRead) {
+  for (const char* name : {"PMIX_RANK", "PMI_ID", "PALS_RANKID", "MV2_COMM_WORLD_RANK",
+                           "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK"}) {
     EXPECT_THAT(error_of({{name, "1"}}), HasSubstr(std::string(name) + "=1 is of a launcher"));
   }
   EXPECT_FALSE(read({{"PMIX_RANK", "0"}, {"SLURM_PROCID", "0"}}));

@@ -52,12 +52,5 @@ TEST(OpBytes, OfAPoolHasWhatItKeeps) {
   EXPECT_EQ(op_bytes(op->plan(), false, true), x + y + kept);
 }
 
-TEST(OpBytes, OfWhatStandsAroundANetwork) {
-  EXPECT_EQ(optimizer_bytes({}, 1000), 20e3);
-  EXPECT_EQ(optimizer_bytes({.momentum = 0}, 1000), 12e3);
-  EXPECT_EQ(optimizer_bytes({.kind = OptimizerKind::adam}, 1000), 28e3);
-  EXPECT_EQ(loss_bytes(10, 5), 10 * (5 * 8 + 4));
-}
-
 }  // namespace
 }  // namespace ddpbench::ops::testing

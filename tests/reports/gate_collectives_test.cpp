@@ -141,7 +141,7 @@ TEST(GateOfCollectives, HasAllOutputs) {
                     Not(HasSubstr("not compared"))));
   EXPECT_THAT(render_gate_markdown(result),
               HasSubstr("| all\\_reduce, 2 ranks, shm, 4 KiB | 19998.97 us | "));
-  EXPECT_THAT(render_gate_junit(result), HasSubstr("name=\"median time\""));
+  EXPECT_THAT(render_gate_junit(result), HasSubstr("name=\"all_reduce, 2 ranks, shm, 4 KiB\""));
   EXPECT_THAT(render_gate_github(result),
               HasSubstr("::error title=ddpbench all_reduce%2C 2 ranks%2C shm%2C 4 KiB::"));
 }

@@ -173,7 +173,7 @@ TEST(GateText, HasNoNegativeZero) {
   figure.change = 0.02;
   figure.change_low = -0.0002;
   figure.change_high = 0.041;
-  EXPECT_THAT(figure_sentence(figure), HasSubstr(" slower (0.0 to 4.1), 20.00 -> 20.40 ms"));
+  EXPECT_EQ(interval_text(figure), "0.0 to 4.1");
 }
 
 TEST(GateTable, LeadsWithTheFigureThatDecided) {
@@ -278,8 +278,7 @@ TEST(GateJunit, IsWellFormedWithOneCaseAPair) {
   EXPECT_THAT(text, HasSubstr("<testsuite name=\"ddpbench check\" tests=\"4\" failures=\"1\" "
                               "errors=\"1\" skipped=\"1\" "));
   EXPECT_EQ(count_of(text, "<testcase "), 4u);
-  EXPECT_EQ(count_of(text, "<failure type=\"REGRESSED\" message=\"5 new repetitions against 5"),
-            1u);
+  EXPECT_EQ(count_of(text, "<failure type=\"REGRESSED\""), 1u);
   EXPECT_EQ(count_of(text, "<skipped "), 1u);
   EXPECT_EQ(count_of(text, "<error type=\"INCONCLUSIVE\""), 1u);
   EXPECT_THAT(text, HasSubstr("&lt;b&gt;&amp;&quot;"));

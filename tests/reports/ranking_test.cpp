@@ -85,14 +85,9 @@ TEST(Ranking, ComparesNoNetworksOfOneNameWithOtherContent) {
 TEST(Ranking, ComparesNoDataOfOneNameWithOtherNumbersOfSamples) {
   report::Run all = sample_run("ddp", 2, 5000), part = all;
   part.train_samples = 6000;
-  const std::vector<ReportFile> files = {{"all.json", report_of({all, sample_run("dp", 2, 4000)})},
-                                         {"part.json", report_of({part})}};
-  const std::vector<RunRow> rows = all_runs(files);
-  const std::vector<Contest> found = contests(rows);
-  ASSERT_EQ(found.size(), 2U);
-  for (const Standing& standing : found[0].standings) EXPECT_EQ(standing.runs.size(), 1U);
-  const std::vector<Report> both = {files[0].report, files[1].report};
-  for (const ScalingPoint& point : scaling_chart(both).points) {
+  const Report report = report_of({all, sample_run("dp", 2, 4000), part});
+  EXPECT_EQ(ranked(report).size(), 2U);
+  for (const ScalingPoint& point : scaling_chart({&report, 1}).points) {
     EXPECT_EQ(point.samples_per_s.count, 1);
   }
 }
@@ -102,15 +97,6 @@ TEST(Ranking, NamesWhatNothingWasSpentOnWhereAnotherRunSpentSome) {
   runs[1].strategy_options["loader_cost_us"] = "500";
   const std::vector<Contest> found = ranked(report_of(std::move(runs)));
   ASSERT_EQ(found.size(), 2U);
-}
-
-TEST(Ranking, ComparesNoMachines) {
-  const Report here = report_of({sample_run("dp", 2, 5000)});
-  Report there = report_of({sample_run("ddp", 2, 6000)});
-  there.environment.hosts = {"other"};
-  const std::vector<ReportFile> files = {{"a.json", here}, {"b.json", there}};
-  const std::vector<RunRow> rows = all_runs(files);
-  EXPECT_EQ(contests(rows).size(), 2U);
 }
 
 TEST(Ranking, LetsNumbersOfDevicesCompeteOverOneGlobalBatch) {

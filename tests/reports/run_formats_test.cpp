@@ -147,33 +147,31 @@ TEST(MarkdownText, SaysOfARunThatFailedWhetherItsVerificationDid) {
               HasSubstr("\n| ddp | - | NO | - | failed (1) (2) |\n"));
 }
 
-TEST(MarkdownText, IsATableWithReasonsBelow) {
+TEST(MarkdownText, IsATableWithNotesBelow) {
   const Report report = test::sample_report();
   const std::string text =
       markdown_text(all_runs(report), columns({"strategy", "devices", "speedup", "comm"}));
-  EXPECT_EQ(
-      text.substr(text.find("| ")),
-      "| strategy | devices | speed-up | comm ms |\n"
-      "| :-- | :-- | --: | --: |\n"
-      "| single | 1 | 1.00 | -(1) |\n"
-      "| dp | 2 | 1.62 | 1.50 |\n"
-      "| ddp | 2(2) | 1.91 | 1.50 |\n"
-      "| ps | 4+1\\* | -\\* | 1.50 |\n"
-      "| ddp | 4 | failed (3) |  |\n"
-      "| dp | 8 | skipped (4) |  |\n"
-      "\n"
-      "- +n: n parameter servers beside the workers\n"
-      "- \\*: oversubscribed, more compute threads than cores; no scaling is shown\n"
-      "- One run each: --repetitions=7 gives intervals (about 6 min).\n"
-      "- (1) one device\n"
-      "- (2) injected: slow:rank=1,phase=backward,percent=25\n"
-      "- (3) failed: rank 2, step 5, signal: killed by SIGKILL\n"
-      "- (4) skipped: no CUDA device is here\n"
-      "- Why: dp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
-      "- Why: ddp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
-      "- Why: ps on 4 devices and 1 server: oversubscribed: 4 workers and 1 server of 1 thread "
-      "share 2 cores and take turns, so this measures the scheduler; at most --gpus=1 fit "
-      "here.\n");
+  EXPECT_EQ(text.substr(text.find("| ")),
+            "| strategy | devices | speed-up | comm ms |  |\n"
+            "| :-- | --: | --: | --: | :-- |\n"
+            "| single | 1 | 1.00 | - |  |\n"
+            "| dp | 2 | 1.62 | 1.50 |  |\n"
+            "| ddp | 2 | 1.91 | 1.50 | (1) |\n"
+            "| ps | 4+1 | - | 1.50 | (2) |\n"
+            "| ddp | 4 | - | - | failed (3) |\n"
+            "| dp | 8 | - | - | skipped (4) |\n"
+            "\n"
+            "- (1) injected: slow:rank=1,phase=backward,percent=25\n"
+            "- (2) more compute threads than cores: not ranked\n"
+            "- (3) failed: rank 2, step 5, signal: killed by SIGKILL\n"
+            "- (4) skipped: no CUDA device is here\n"
+            "- All 4 agree with one device (3 steps). One run each: --repetitions=7 gives "
+            "intervals (about 6 min).\n"
+            "- Why: dp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
+            "- Why: ddp on 2 devices: scales: 100 % efficiency; nothing large to gain.\n"
+            "- Why: ps on 4 devices and 1 server: oversubscribed: 5 threads of 5 devices share 2 "
+            "cores and take turns, so this measures the scheduler; use no more devices than there "
+            "are.\n");
 }
 
 TEST(MarkdownText, HasTheWarningsOfEachReportOnce) {

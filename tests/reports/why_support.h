@@ -69,6 +69,7 @@ inline Report report_of(const Run& run, const Step& single = {}) {
   report.status = Status::ok;
   report.error.reset();
   report.runs = {make_run("single", {single}), run};
+  report.runs[0].device = run.device;
   fill_scaling(report);
   return report;
 }

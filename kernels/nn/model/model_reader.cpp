@@ -93,7 +93,7 @@ ops::Shape read_input_shape(const JsonReader& json) {
   return shape;
 }
 
-// Positions in an order in which each entry follows its inputs: the file's, if that is one.
+// Positions in an order in which each entry follows its inputs, as close to the file's as possible.
 std::vector<int> topological_order(const LayerList& layers) {
   const std::size_t count = layers.entries.size();
   std::vector<bool> placed(count, false);
@@ -103,14 +103,16 @@ std::vector<int> topological_order(const LayerList& layers) {
     });
   };
   std::vector<int> order;
-  for (std::size_t before = 0; order.size() < count; before = order.size()) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!is_ready(i)) continue;
-      placed[i] = true;
-      order.push_back(static_cast<int>(i));
+  for (std::size_t first = 0; order.size() < count;) {  // what stands before is placed
+    while (placed[first]) ++first;
+    std::size_t next = first;
+    while (next < count && !is_ready(next)) ++next;
+    if (next < count) {
+      placed[next] = true;
+      order.push_back(static_cast<int>(next));
+      continue;
     }
-    if (order.size() > before) continue;
-    const auto waiting = static_cast<int>(std::ranges::find(placed, false) - placed.begin());
+    const auto waiting = static_cast<int>(first);
     layers[waiting].place.fail(
         fmt::format("the layer \"{}\" waits for a cycle of layers; a network's data flows one way",
                     layers[waiting].spec.name));

@@ -59,11 +59,6 @@ class DeadlineClock {
   static void share(Pauses& pauses) noexcept;
 };
 
-// The clock in seconds. A stop of a process that looks several times a second is no time on it.
-inline double unpaused_s() {
-  return std::chrono::duration<double>(DeadlineClock::now().time_since_epoch()).count();
-}
-
 // Blocking waits throw CommTimeout after it.
 using Deadline = DeadlineClock::time_point;
 

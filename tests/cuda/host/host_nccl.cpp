@@ -321,7 +321,7 @@ ncclResult_t ncclGroupEnd() {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t*) {
   const Joining joining{made, size, rank, id};
-  if (group_depth == 0) return join(joining);
+  if (group_depth == 0) return join_all({joining});
   group_joinings.push_back(joining);
   return ncclSuccess;
 }
