@@ -124,6 +124,8 @@ Image decode_png(std::string_view contents, const std::string& path, bool labels
   // Behind the signature, and the length and the name of the first chunk.
   constexpr std::size_t kWidthAt = 16, kHeightAt = 20, kDepthAt = 24, kKindAt = 25;
   if (contents.size() <= kKindAt) refuse(path, "not a whole PNG file: it is cut short");
+  // libpng takes another chunk before it, whose bytes would not tell how large the image is.
+  if (contents.substr(12, 4) != "IHDR") refuse(path, "not a PNG file: it begins with no header");
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(contents.data());
   if (bytes[kDepthAt] == 16) refuse(path, "16 bits a channel; images of 8 are read");
   const int kind = bytes[kKindAt];

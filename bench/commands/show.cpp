@@ -41,7 +41,7 @@ std::string columns_help() {
   for (const report::Column& column : report::run_columns()) {
     Names keys;
     for (const report::Field& field : column.fields) keys.push_back(field.key);
-    text += fmt::format("{} {:<13} {} [{}]\n", column.is(report::kUsual) ? '+' : ' ', column.name,
+    text += fmt::format("{} {:<16} {} [{}]\n", column.is(report::kUsual) ? '+' : ' ', column.name,
                         column.about, fmt::join(keys, ", "));
   }
   return text;

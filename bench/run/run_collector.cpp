@@ -310,7 +310,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   if (run.until_accuracy) report::fill_time_to_accuracy(run);
   fill_devices(all, channels, run);
   run.clocks = all.clocks.rows();
-  if (run.status == report::Status::failed) {
+  if (result.failure && run.status == report::Status::failed) {
     fill_calls(channels, all, *result.failure, run);
   }
   run.verification = summarize_verification(all.job, all.results);

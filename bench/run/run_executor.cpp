@@ -11,6 +11,7 @@
 #include <functional>
 #include <future>
 #include <ranges>
+#include <system_error>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -77,10 +78,14 @@ Rates measure_here(const Work& work) {
 // window counts, because it is to be a bound.
 Figure measure(const std::vector<int>& cores, const Work& work) {
   std::vector<std::future<std::optional<Rates>>> of_cores;
-  for (const int core : cores) {
-    of_cores.push_back(std::async(std::launch::async, [core, &work] {
-      return bind_to(core) ? std::optional(measure_here(work)) : std::nullopt;
-    }));
+  try {
+    for (const int core : cores) {
+      of_cores.push_back(std::async(std::launch::async, [core, &work] {
+        return bind_to(core) ? std::optional(measure_here(work)) : std::nullopt;
+      }));
+    }
+  } catch (const std::system_error& error) {
+    return Figure::missing(fmt::format("threads could not be started: {}", error.what()));
   }
   Rates sums{};
   for (auto& measured : of_cores) {

@@ -37,6 +37,14 @@ std::string marks_of(const RunRow& row, Footnotes& footnotes) {
   return fmt::format("{}", fmt::join(marks, " "));
 }
 
+// Whether --steps ended the epochs before they had seen the whole training set. An incomplete batch
+// may be left out at the end of a whole one.
+bool has_short_epochs(const RunRow& row) {
+  const Run& run = *row.run;
+  return !run.epochs.empty() && run.train_samples > 0 &&
+         run.epochs.back().samples + run.global_batch_size <= run.train_samples;
+}
+
 TextTable table_of(std::span<const RunRow> marked, const Columns& columns,
                    const std::vector<Warning>& warnings, std::vector<std::string>& notes) {
   TextTable table;
@@ -51,11 +59,15 @@ TextTable table_of(std::span<const RunRow> marked, const Columns& columns,
   if (std::ranges::count(marks.cells, "") < std::ssize(marked))
     table.columns.push_back(std::move(marks));
   if (const auto equal = std::ranges::count_if(marked, &RunRow::is_equal); equal > 0) {
-    notes.push_back(fmt::format(
-        "= the same work on one device: these {} show how far runs differ by chance", equal));
+    notes.push_back(
+        fmt::format("= the same work on one device{}: these {} show how far runs differ by chance",
+                    from_several_files(marked) ? ", within each report" : "", equal));
   }
   for (const Warning& warning : warnings) notes.push_back(warning.line());
   std::ranges::move(footnotes.lines(), std::back_inserter(notes));
+  if (std::ranges::count(columns, "epoch", &Column::name) > 0 &&
+      std::ranges::any_of(marked, has_short_epochs))
+    notes.emplace_back("epoch s: of the steps that --steps allows, not of all samples");
   if (std::ranges::count(columns, "to-accuracy", &Column::name) > 0)
     notes.emplace_back("to acc.: training time to the accuracy asked for, without evaluation");
   return table;

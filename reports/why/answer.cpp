@@ -265,7 +265,9 @@ std::vector<std::string> answer_of(std::span<const RunRow> rows, std::set<const 
       rows, [](const RunRow& row) { return row.run->world_size > 1 && row.run->oversubscribed; });
   if (rivals.several.empty() && shared != rows.end()) {
     return {fmt::format("No answer: {}.", shared_words(*shared->report, *shared->run)),
-            "How sure: not.", "Next: run it with a core for each thread."};
+            "How sure: not.",
+            shared->run->device == "cuda" ? "Next: run it with a GPU for each rank."
+                                          : "Next: run it with a core for each thread."};
   }
   if (rivals.several.empty() || rivals.several.size() + rivals.one.size() < 2) return {};
   const Standing& best = rivals.several[0];

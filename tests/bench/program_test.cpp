@@ -201,7 +201,7 @@ TEST_F(Report, SavedWeightsContinueWhereTheyLeftOff) {
   EXPECT_EQ(saved["time"]["load_s_reason"], "nothing was loaded");
   EXPECT_EQ(loaded["time"]["save_s"], nullptr);
   EXPECT_EQ(loaded["time"]["save_s_reason"], "no weights were saved");
-  EXPECT_NEAR(saved["time"]["train_s"], saved["epochs"][0]["time_s"], 1e-3);
+  EXPECT_NEAR(saved["time"]["train_s"], saved["epochs"][0]["time_s"], 0.05);
   double parts_s = 0;
   for (const char* part : {"verify_s", "warmup_s", "train_s", "evaluate_s", "save_s"}) {
     EXPECT_GT(saved["time"][part], 0) << part;

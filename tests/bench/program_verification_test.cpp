@@ -447,7 +447,8 @@ TEST_F(VerifiedProgram, AFaultBeforeDivergenceIsStillFound) {
   const auto result =
       program.run(small_run("ddp", {"--lr=1e10", "--verify-steps=20", "--inject=sum"}));
   EXPECT_EQ(result.exit_code, 5) << result.err;
-  EXPECT_THAT(result.out, testing::ContainsRegex("\nddp +2 [- 0-9.]+ failed \\([0-9]\\) \\([0-9]\\)"));
+  EXPECT_THAT(result.out,
+              testing::ContainsRegex("\nddp +2 [- 0-9.]+ failed \\([0-9]\\) \\([0-9]\\)"));
   EXPECT_THAT(result.out, HasSubstr(") does NOT agree with one device: "));
 }
 

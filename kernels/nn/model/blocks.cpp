@@ -63,6 +63,13 @@ void read_parameters(const JsonReader& reader, Block& block) {
   for (const auto& [name, standard] : reader.at("parameters").members("parameters")) {
     expect_name(standard.place(), name, "parameter name");
     if (!standard.value().is_null()) expect_value(standard);
+    const std::string used = fmt::format("\"${}\"", name);
+    if (reader.at("layers").value().dump().find(used) == std::string::npos) {
+      standard.fail(
+          fmt::format("no layer of the block \"{}\" uses the parameter: say {} where its "
+                      "value belongs",
+                      block.name, used));
+    }
     block.parameters[name] = standard.value();
   }
 }
@@ -79,6 +86,9 @@ void read_input_names(const JsonReader& reader, Block& block) {
   for (const JsonReader& input : inputs) {
     const std::string name = input.string("an input's name");
     expect_name(input.place(), name, "name of an input");
+    if (std::ranges::count(block.inputs, name) > 0) {
+      input.fail(fmt::format("the block \"{}\" has two inputs \"{}\"", block.name, name));
+    }
     block.inputs.push_back(name);
   }
 }
