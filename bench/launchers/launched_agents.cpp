@@ -198,9 +198,9 @@ std::map<std::string, std::string> mpirun_variables(const std::string& interface
       {"OMPI_MCA_oob_tcp_keepalive_time", std::to_string(idle_s)},
       {"OMPI_MCA_oob_tcp_keepalive_intvl", "1"},
       {"OMPI_MCA_oob_tcp_keepalive_probes", "3"}};
-  for (const char* const network : {"oob", "btl"}) {
-    if (interface.empty()) break;
-    variables[fmt::format("OMPI_MCA_{}_tcp_if_include", network)] = interface;
+  if (!interface.empty()) {
+    variables["OMPI_MCA_oob_tcp_if_include"] = interface;  // of the daemons
+    variables["OMPI_MCA_btl_tcp_if_include"] = interface;  // of MPI's messages
   }
   std::erase_if(variables, [](const auto& one) { return ::getenv(one.first.c_str()) != nullptr; });
   return variables;

@@ -17,11 +17,10 @@
 namespace ddpbench::comm {
 
 // Collective over `size` processes, or threads of one, that share `store`, one device each. The
-// device outlives the communicator. Throws CommError when a peer does not come within the timeout
-// or join_patience_s, whichever is more. When NCCL itself does not connect the ranks in that time,
-// a thread of this process stays inside it: the process has to end without destroying static
-// objects (std::_Exit). NCCL refuses two ranks on one GPU unless every rank is a process that has
-// an NCCL_HOSTID of its own.
+// device outlives the communicator. Throws CommError when a peer does not come within the timeout.
+// When NCCL itself does not connect the ranks in that time, a thread of this process stays inside
+// it: the process has to end without destroying static objects (std::_Exit). NCCL refuses two ranks
+// on one GPU unless every rank is a process that has an NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
                                         const WorldOptions& options);
 

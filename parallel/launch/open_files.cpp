@@ -32,10 +32,10 @@ std::size_t raise_soft_limit(std::size_t needed) {
 }  // namespace
 
 void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t inherited) {
-  // Of the supervisor, for a process its watch, its confirmation, and the connections of its
-  // threads to the store; the store's own, and files that are read meanwhile.
+  // The supervisor has for each process its watch, its confirmation, and the connections of its
+  // threads to the store. It also has the store's own files, and those that it reads meanwhile.
   const std::size_t supervisor = open_now() + 6 + 4 * ranks;
-  // Of a process, for each of its ranks the peers' watches, the buffers that peers map, its
+  // A process has for each of its ranks the peers' watches, the buffers that peers map, its
   // connections, and files that libraries read.
   const std::size_t process = inherited + per_process * (14 + ranks);
   const std::size_t needed = std::max(supervisor, process);
@@ -47,7 +47,7 @@ void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t in
                   ranks / per_process, needed, allowed, needed));
 }
 
-// For an agent its connection and those by which it came; data, libraries and the report.
+// It has for each agent its connection and those by which it came; and data, libraries, the report.
 void allow_open_files_of_listener(std::size_t ranks) {
   raise_soft_limit(open_now() + 4 * ranks + 64);
 }

@@ -72,7 +72,7 @@ class PipedProcess {
   std::vector<std::string> take_output() { return output_.take(); }
   std::vector<std::string> take_errors() { return errors_.take(); }  // a child's
 
-  // Of a child. Of another process nothing is known.
+  // These speak of a child. Nothing is known of another process.
   bool alive() const { return process_ && process_->alive(); }
   bool is_stopped() const { return process_ && process_->is_stopped(); }
   void signal(int number) const {

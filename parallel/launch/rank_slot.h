@@ -113,7 +113,7 @@ struct RankResult {
 
 // By the rank alone; others may read meanwhile. REQUIRES: the area has room for it.
 void write_result(std::byte* area, std::string_view text);
-// The result is the newest version, and never parts of two. The call waits for nobody.
+// Returns the newest version of the result, never parts of two. The call waits for nobody.
 RankResult read_result(std::byte* area, const ChannelLayout& layout);
 
 // Bytes that another thread may be writing, each word of eight of one moment. REQUIRES: a multiple

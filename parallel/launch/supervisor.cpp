@@ -205,7 +205,7 @@ class Supervision {
   const std::size_t ranks_per_process_;
   Children children_;
   std::vector<RankView> views_;  // one a rank
-  // Of the last look. While this process is stopped, no rank can be blamed.
+  // When the last look was. While this process is stopped, no rank can be blamed.
   double now_s_ = unpaused_s();
   double reported_s_ = 0;
   double failed_s_ = 0;  // when the first failure was seen

@@ -102,7 +102,7 @@ MedianSpread spread_around(double middle, const std::vector<double>& values,
     return missing_spread("one timed repetition: the noise is unknown");
   if (enough_for_interval(values) && (divisors.empty() || enough_for_interval(divisors))) {
     const RatioInterval interval = compare_ratios(values, divisors);
-    // Of values whose logarithms are skewed, the mean's interval may leave out the median.
+    // Where the values' logarithms are skewed, the mean's interval may leave out the median.
     return {Figure::of(std::min(middle, *interval.low)),
             Figure::of(std::max(middle, *interval.high)), true};
   }

@@ -60,11 +60,12 @@ std::optional<std::string> parameter_in(const Json& value) {
 
 void read_parameters(const JsonReader& reader, Block& block) {
   if (!reader.has("parameters")) return;
+  const std::string layers = reader.at("layers").value().dump();
   for (const auto& [name, standard] : reader.at("parameters").members("parameters")) {
     expect_name(standard.place(), name, "parameter name");
     if (!standard.value().is_null()) expect_value(standard);
     const std::string used = fmt::format("\"${}\"", name);
-    if (reader.at("layers").value().dump().find(used) == std::string::npos) {
+    if (layers.find(used) == std::string::npos) {
       standard.fail(
           fmt::format("no layer of the block \"{}\" uses the parameter: say {} where its "
                       "value belongs",

@@ -199,7 +199,7 @@ class WinogradConv2d : public Op {
     parallel_shares(team_.threads, s.gradient_parts(), 1, work);
   }
 
-  // Of the weights, and of the biases in whole blocks, where they are not null.
+  // Sums the gradients of the weights, and of the biases in whole blocks, where they are not null.
   void sum_gradients(const BackwardArgs& args, const void* dy, float* bias_gradient,
                      std::byte* workspace) const {
     const WinogradShape& s = shape_;

@@ -141,8 +141,8 @@ FileDescriptor connect_socket(const sockaddr_in& address, Deadline deadline) {
   return socket;
 }
 
-// Connects to the store of those who have the secret. Null when nobody listens at the port, or
-// somebody who is silent, closes, speaks otherwise or, which `refused` tells, refuses the secret.
+// Connects to the store of those who have the secret. Returns null when nobody listens at the port,
+// or when who listens is silent, closes, speaks otherwise, or refuses the secret (`refused`).
 std::unique_ptr<Connection> ask(sockaddr_in address, int port, const std::string& secret,
                                 Deadline deadline, bool& refused) {
   refused = false;
