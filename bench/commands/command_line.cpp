@@ -20,6 +20,8 @@
 #include "bench/run/session.h"
 #include "datasets/catalog.h"
 #include "datasets/fetch.h"
+#include "kernels/nn/model/model.h"
+#include "kernels/nn/model/model_reader.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
@@ -167,6 +169,14 @@ int execute(const ParsedCommand& command, const std::vector<std::string>& argume
   return 1;
 }
 
+// A first answer is to take minutes: 200 steps of 64 samples of resnet18 are hours on few cores.
+std::string first_answer_config(const std::string& model) {
+  constexpr double kLargeFlops = 1e9;  // of a sample's step; resnet20 has a quarter of it
+  if (model.empty()) return "quick";
+  const nn::ModelSpec network = nn::load_model_file(find_model(model));
+  return nn::cost_of(network).step_flops() < kLargeFlops ? "quick" : "quick-large";
+}
+
 int run_command_line(const std::vector<std::string>& arguments) {
   const std::string first = arguments.size() > 1 ? arguments[1] : "";
   if (first == kAgentWord) {
@@ -176,7 +186,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
     return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()}, arguments[0]);
   }
   const ParseContext context = {launch::environment_variables(),
-                                install_paths().config_directories(), command_summaries(), true};
+                                install_paths().config_directories(), command_summaries(),
+                                first_answer_config};
   const ParsedCommand command = parse_command({arguments.begin() + 1, arguments.end()}, context);
   return execute(command, arguments, context.variables);
 }

@@ -39,7 +39,8 @@ Definitions comparison_options() {
        strategies_in_words() +
            "Launched ranks, --save-model and --checkpoint default to single. Without --strategy, "
            "--gpus and --config, configs/quick.json is compared: single, dp, ddp and ps on 1 and 2 "
-           "devices, 2 epochs of 200 steps.",
+           "devices, 2 epochs of 200 steps. A --model of a billion operations a sample makes that "
+           "configs/quick-large.json: 20 steps of 8 samples a device.",
        "all"},
       {"gpus", kPerRun | kPlannedByFit, "LIST|all", GpuList{}, between(1, kMostDevices),
        "Numbers of devices (of CPU devices too), separated by commas; all: as many as there are. "

@@ -220,32 +220,36 @@ bool is_one_of_several(const std::map<std::string, std::string>& variables) {
   }
 }
 
-// Makes a run that says nothing of what is compared, such as --model=NAME alone or none at all, the
-// short comparison of configs/quick.json. Returns whether it did.
-bool choose_first_answer(Flags& flags, const std::map<std::string, std::string>& variables) {
+// Makes a run that says nothing of what is compared, such as --model=NAME alone or none at all, a
+// short comparison. Returns whether it did.
+bool choose_first_answer(Flags& flags, const ParseContext& context) {
   // What says which runs are made, or starts ranks whose number does.
   constexpr const char* kDecisive[] = {"config",     "strategy",        "gpus",       "resume",
                                        "save-model", "resume-training", "hosts",      "checkpoint",
                                        "hostfile",   "launcher",        "local-rank", "load-model"};
   auto& given = flags.words.options;
+  const auto value_of = [&](const char* option) -> std::string {
+    if (const auto flag = given.find(option); flag != given.end()) return flag->second.back();
+    for (const std::string& name : find_flag(option)->variables()) {
+      const auto found = context.variables.find(name);
+      if (found != context.variables.end() && !found->second.empty()) return found->second;
+    }
+    return "";
+  };
   const auto is_given = [&](const char* option) {
-    return given.contains(option) ||
-           std::ranges::any_of(find_flag(option)->variables(), [&](const std::string& name) {
-             const auto found = variables.find(name);
-             return found != variables.end() && !found->second.empty();
-           });
+    return given.contains(option) || !value_of(option).empty();
   };
   if (flags.command != Command::run || std::ranges::any_of(kDecisive, is_given)) return false;
-  if (!given.empty() && is_one_of_several(variables)) return false;
+  if (!given.empty() && is_one_of_several(context.variables)) return false;
   // The data of that comparison are for its network.
   if (is_given("model") && !is_given("dataset")) given["dataset"] = {"auto"};
-  given["config"] = {"quick"};
+  given["config"] = {context.first_answer(value_of("model"))};
   return true;
 }
 
-std::string first_answer_note(const Options& options) {
+std::string first_answer_note(const Options& options, const std::string& config) {
   const std::string steps = options.steps ? " of " + counted(*options.steps, "step") : "";
-  return fmt::format("compares as configs/quick.json: {} on {} devices, {}{}",
+  return fmt::format("compares as configs/{}.json: {} on {} devices, {}{}", config,
                      fmt::join(options.strategies, ", "), fmt::join(options.gpus, " and "),
                      counted(options.epochs, "epoch"), steps);
 }
@@ -265,7 +269,7 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
   if (flags.words.has("help")) return {.command = Command::help, .text = help_of(flags)};
   if (flags.words.has("version")) return {.command = Command::version, .text = version_text()};
 
-  const bool answers = context.first_answer && choose_first_answer(flags, context.variables);
+  const bool answers = context.first_answer != nullptr && choose_first_answer(flags, context);
   ParsedCommand parsed{.command = flags.command, .names = flags.names};
   const GivenLayers layers = read_layers(flags, context);
   if (std::string note = ignored_variables(context.variables); !note.empty())
@@ -280,7 +284,8 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
   }
   if (!answers) return parsed;
   parsed.options.gpus_given.is_set = is_one_of_several(context.variables);
-  parsed.notes.push_back(first_answer_note(parsed.options));
+  parsed.notes.push_back(
+      first_answer_note(parsed.options, flags.words.options.at("config").back()));
   return parsed;
 }
 

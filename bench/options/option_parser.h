@@ -27,9 +27,10 @@ struct ParseContext {
   std::vector<std::string> config_directories = {};  // searched for --config=NAME, in order
   // The commands with options of their own, which --help lists and messages name.
   std::vector<CommandSummary> commands = {};
-  // Whether a run that says nothing of what is compared is configs/quick.json's, with a note. Its
-  // runs on more GPUs than there are are then left out.
-  bool first_answer = false;
+  // Names the configuration of a run that says nothing of what is compared, for --model's network
+  // ("": the default); a note says it. Its runs on more GPUs than there are are then left out.
+  // Null: such a run has the defaults of the options.
+  std::string (*first_answer)(const std::string& model) = nullptr;
 };
 
 // Throws ConfigError for an unknown option, key or variable (naming the nearest known one and where

@@ -222,9 +222,8 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   // A report on standard output has a name that only its reader knows.
   say("{}",
       report::interruption_lines(report, file.is_stream() ? "REPORT.json" : file.place(), width));
-  say("report: {}\n", file.place());
-  if (!file.is_stream() && report.collectives.empty())
-    say("more: ddpbench why|chart|html {}\n", shell_quoted(file.place()));
+  const bool has_more = !file.is_stream() && report.collectives.empty();
+  say("report: {}{}\n", file.place(), has_more ? "     more: ddpbench why|chart|html FILE" : "");
   if (is_quiet() && !file.is_stream()) put(stdout, file.place() + "\n");
 }
 

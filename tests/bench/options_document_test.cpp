@@ -195,9 +195,13 @@ TEST(ShippedConfigurations, QuickComparesTheFourStrategiesOnTwoDevices) {
   EXPECT_THAT(options.gpus, ElementsAre(1, 2));
 }
 
+std::string quick_comparison(const std::string& model) {
+  return model == "resnet18" ? "quick-large" : "quick";
+}
+
 TEST(ShippedConfigurations, AnswerWhoSaysNothingOfWhatToCompare) {
   const auto options_with = [](const std::vector<std::string>& words, const Variables& variables) {
-    return parse_command(words, {variables, {kConfigs}, {}, true}).options;
+    return parse_command(words, {variables, {kConfigs}, {}, quick_comparison}).options;
   };
   const Options bare = options_with({}, {});
   EXPECT_EQ(bare, options_of({"--config=quick"}, {{}, {kConfigs}}));
@@ -209,6 +213,9 @@ TEST(ShippedConfigurations, AnswerWhoSaysNothingOfWhatToCompare) {
   EXPECT_EQ(own.dataset, "auto") << "mnist is for the network of the configuration";
   EXPECT_EQ(own.dataset_mean, PerChannel{});
   EXPECT_EQ(options_with({"--model=lenet5", "--dataset=mnist"}, {}).dataset, "mnist");
+  const Options large = options_with({"--batch-size=4"}, {{"DDPBENCH_MODEL", "resnet18"}});
+  EXPECT_THAT(large.batch_sizes, ElementsAre(4));
+  EXPECT_EQ(large.steps, 20);
   EXPECT_EQ(options_with({"--devices=2"}, {}).strategies, known_strategies());
   EXPECT_THAT(options_with({"--strategy", "ddp"}, {}).gpus, ElementsAre(1));
   EXPECT_THAT(options_with({"--steps=20"}, {{"DDPBENCH_GPUS", "4"}}).gpus, ElementsAre(4));
@@ -220,13 +227,16 @@ TEST(ShippedConfigurations, AnswerWhoSaysNothingOfWhatToCompare) {
 
 TEST(ShippedConfigurations, SayWhatTheyCompareWhereNobodyDid) {
   const auto parsed = [](const std::vector<std::string>& words) {
-    return parse_command(words, {{}, {kConfigs}, {}, true});
+    return parse_command(words, {{}, {kConfigs}, {}, quick_comparison});
   };
   EXPECT_THAT(parsed({"--model=resnet20"}).notes,
               testing::Contains("compares as configs/quick.json: single, dp, ddp, ps on 1 and 2 "
                                 "devices, 2 epochs of 200 steps"));
   EXPECT_THAT(parsed({"--steps=20", "--epochs=1"}).notes,
               testing::Contains(HasSubstr("ps on 1 and 2 devices, 1 epoch of 20 steps")));
+  EXPECT_THAT(parsed({"--model=resnet18"}).notes,
+              testing::Contains("compares as configs/quick-large.json: single, dp, ddp, ps on 1 "
+                                "and 2 devices, 1 epoch of 20 steps"));
   EXPECT_FALSE(parsed({"--steps=20"}).options.gpus_given.is_set);
   EXPECT_THAT(parsed({"--config=quick"}).notes, IsEmpty());
   EXPECT_TRUE(parsed({"--config=quick"}).options.gpus_given.is_set);

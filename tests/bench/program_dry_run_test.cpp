@@ -53,6 +53,15 @@ TEST_F(DryRun, SaysHowLongTheRunsTakeAndWhereTheReportGoes) {
               testing::ContainsRegex("\n[0-9]+ runs, about [0-9]+ (s|min); report: ddpbench-"));
 }
 
+// The note comes before what fails here.
+TEST_F(DryRun, ALargeNetworkAloneMakesAFirstAnswerOfFewSteps) {
+  const auto note = [this](const std::string& model) {
+    return dry({"--model=" + model, "--json=missing/report.json"}).out;
+  };
+  EXPECT_THAT(note("resnet18"), HasSubstr("compares as configs/quick-large.json: single, dp,"));
+  EXPECT_THAT(note("resnet20"), HasSubstr("compares as configs/quick.json: single, dp,"));
+}
+
 // Every fourth step averages the weights, which takes 200 ms or more.
 TEST_F(DryRun, TimesWholeCyclesOfLocalSgd) {
   const ProgramResult result = dry(small_run(
