@@ -135,23 +135,23 @@ std::string joined_names(const std::vector<const Standing*>& standings) {
 
 std::vector<std::string> no_answer(const Rivals& rivals, const std::string& what) {
   std::string head = "No answer: " + what;
-  std::string sure = "How sure: not.";
+  std::string sure = "How sure: not";
   if (const Yardstick& equal = rivals.equal_work; !equal.runs.empty()) {
     const double least = 1e3 * equal.least_step_s, most = 1e3 * equal.most_step_s;
     const bool apart = short_number(least) != short_number(most);
     head += fmt::format("; equal work on one device took {} to {} ms",
                         apart ? short_number(least) : fmt::format("{:.5g}", least),
                         apart ? short_number(most) : fmt::format("{:.5g}", most));
-    sure += fmt::format(" Differences below {} say nothing here.", in_percent(equal.spread));
+    sure += fmt::format("; even equal work differs by {} here", in_percent(equal.spread));
   }
   constexpr int kEnough = kFewestForInterval + 1;
   const Standing& best = rivals.several[0];
   const Report& report = *best.runs.front().report;
   std::string next = "Next: run it on an idle machine";
   if (std::ssize(best.runs) < kEnough && beyond_resuming(report).empty())
-    next +=
-        fmt::format(", or with --repetitions={}{}", kEnough, time_of(all_runs(report), kEnough));
-  return {head + ".", sure, next + "."};
+    next += fmt::format("; where the load comes and goes, with --repetitions={}{}", kEnough,
+                        time_of(all_runs(report), kEnough));
+  return {head + ".", sure + ".", next + "."};
 }
 
 bool was_made(const RunRow& row) { return row.run->samples_per_s.value.has_value(); }

@@ -74,8 +74,11 @@ TEST(Answer, IsNoneWhereOtherProgramsDisturbedWhatIsCompared) {
     EXPECT_EQ(lines[0],
               "No answer: other programs used 71 % of the CPU; equal work on one device took "
               "8.56 to 9.04 ms.");
-    EXPECT_EQ(lines[1], "How sure: not. Differences below 5.6 % say nothing here.");
-    EXPECT_EQ(lines[2], "Next: run it on an idle machine, or with --repetitions=7 (about 7 min).");
+    EXPECT_EQ(lines[1], "How sure: not; even equal work differs by 5.6 % here.");
+    EXPECT_EQ(
+        lines[2],
+        "Next: run it on an idle machine; where the load comes and goes, with --repetitions=7 "
+        "(about 7 min).");
   }
   Report report = report_with(kQuick);
   report.runs[1].conditions = Conditions{.other_load_ratio = Figure::of(0.71)};
