@@ -112,15 +112,11 @@ Variables mpi_variables(const RankSurroundings& rank) {
 
 // ---- shm+gloo, shm+mpi: shared memory within hosts, an engine between them ----
 
-template <const char* kName>
 std::unique_ptr<Communicator> make_within_and_across(comm::Store& store, int rank, int size,
                                                      Device&, const WorldOptions& options) {
-  return comm::make_hierarchical(kName, world_module(options), store, rank, size, comm::host_mark(),
+  return comm::make_hierarchical(world_module(options), store, rank, size, comm::host_mark(),
                                  options);
 }
-
-constexpr char kShmGloo[] = "shm+gloo";
-constexpr char kShmMpi[] = "shm+mpi";
 
 // ---- the table ----
 
@@ -135,7 +131,8 @@ constexpr EngineLibrary kGloo{"gloo", "Gloo", "libgloo-dev", "", "gloo::allreduc
 constexpr EngineLibrary kMpi{"mpi", "MPI", "libopenmpi-dev", "mpirun", "MPI_Iallreduce",
                              false, false, &mpi_variables};
 
-CommBackend over_engine(const char* name, const char* medium, const EngineLibrary& engine) {
+CommBackend over_engine(const char* name, const char* medium, const EngineLibrary& engine,
+                        decltype(CommBackend::make) make) {
   return {.name = name,
           .devices = DeviceKind::cpu,
           .medium = medium,
@@ -150,14 +147,7 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
           .composes_reduce_scatter = engine.composes_reduce_scatter,
           .why_not_here = &always_here,
           .variables = engine.variables,
-          .make = &make_by_module};
-}
-
-template <const char* kName>
-CommBackend within_and_across(const char* medium, const EngineLibrary& engine) {
-  CommBackend row = over_engine(kName, medium, engine);
-  row.make = &make_within_and_across<kName>;
-  return row;
+          .make = make};
 }
 
 const std::vector<CommBackend>& rows() {
@@ -180,10 +170,12 @@ const std::vector<CommBackend>& rows() {
        .why_not_here = &no_gpu,
        .variables = &nccl_variables,
        .make = &make_nccl},
-      over_engine("gloo", "TCP", kGloo),
-      over_engine("mpi", "the library of the mpirun that started the ranks", kMpi),
-      within_and_across<kShmGloo>("shared memory within hosts, TCP between them", kGloo),
-      within_and_across<kShmMpi>("shared memory within hosts, MPI between them", kMpi),
+      over_engine("gloo", "TCP", kGloo, &make_by_module),
+      over_engine("mpi", "the library of the mpirun that started the ranks", kMpi, &make_by_module),
+      over_engine("shm+gloo", "shared memory within hosts, TCP between them", kGloo,
+                  &make_within_and_across),
+      over_engine("shm+mpi", "shared memory within hosts, MPI between them", kMpi,
+                  &make_within_and_across),
   };
   return kRows;
 }

@@ -37,7 +37,7 @@ Outcome run_on_hosts(std::string_view hosts, const RankFunction& function,
     options.timeout_s = 60;
     options.watch = watch;
     const std::string host(1, hosts[static_cast<std::size_t>(rank)]);
-    const auto communicator = make_hierarchical("shm+gloo", engine_module(), store, rank,
+    const auto communicator = make_hierarchical(engine_module(), store, rank,
                                                 static_cast<int>(hosts.size()), host, options);
     function(*communicator);
   });

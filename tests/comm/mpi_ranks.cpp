@@ -101,7 +101,7 @@ std::unique_ptr<Communicator> make_world(std::string_view mode, Store& store, in
   const WorldOptions options;
   if (!mode.starts_with(kHosts)) return engine_module().make(store, rank, size, options);
   const std::string host(1, mode.at(kHosts.size() + static_cast<std::size_t>(rank)));
-  return make_hierarchical("shm+mpi", engine_module(), store, rank, size, host, options);
+  return make_hierarchical(engine_module(), store, rank, size, host, options);
 }
 
 int run_rank(std::string_view mode, int port, int rank, int size) {

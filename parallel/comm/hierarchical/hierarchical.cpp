@@ -101,11 +101,10 @@ void HierarchicalEngine::run(const Operation& operation, Deadline deadline, Wait
 class HierarchicalCommunicator final : public QueuedCommunicator {
  public:
   // `world`, `host` and `across`: as of the engine.
-  HierarchicalCommunicator(const std::string& backend, std::unique_ptr<Communicator> world,
-                           std::unique_ptr<Communicator> host, std::unique_ptr<Communicator> across,
-                           const WorldOptions& options)
+  HierarchicalCommunicator(std::unique_ptr<Communicator> world, std::unique_ptr<Communicator> host,
+                           std::unique_ptr<Communicator> across, const WorldOptions& options)
       : QueuedCommunicator(
-            backend, world->rank(), world->size(),
+            "shm+" + world->backend(), world->rank(), world->size(),
             std::make_unique<HierarchicalEngine>(*world, std::move(host), std::move(across)),
             options),
         world_(std::move(world)) {}
@@ -151,8 +150,7 @@ class HierarchicalCommunicator final : public QueuedCommunicator {
 
 // Those of the ranks that count form two further worlds, in the order of ranks: those of one host,
 // and the first of each host.
-std::unique_ptr<Communicator> make_hierarchical(const std::string& backend,
-                                                const CommModule& engine, Store& store, int rank,
+std::unique_ptr<Communicator> make_hierarchical(const CommModule& engine, Store& store, int rank,
                                                 int size, const std::string& host,
                                                 const WorldOptions& options) {
   auto world = engine.make(store, rank, size, options);  // says which rank does not come
@@ -182,7 +180,7 @@ std::unique_ptr<Communicator> make_hierarchical(const std::string& backend,
     parts.members = leaders;
     across = engine.make(store, place_in(leaders), count_of(leaders), parts);
   }
-  return std::make_unique<HierarchicalCommunicator>(backend, std::move(world), std::move(own),
+  return std::make_unique<HierarchicalCommunicator>(std::move(world), std::move(own),
                                                     std::move(across), options);
 }
 

@@ -14,9 +14,9 @@
 namespace ddpbench::comm {
 
 // Collective over `size` processes that share `store`. `host`: equal on the ranks that can map each
-// other's memory (host_mark()), and on no others. Throws CommError.
-std::unique_ptr<Communicator> make_hierarchical(const std::string& backend,
-                                                const CommModule& engine, Store& store, int rank,
+// other's memory (host_mark()), and on no others. Its backend() is "shm+" and the engine's. Throws
+// CommError.
+std::unique_ptr<Communicator> make_hierarchical(const CommModule& engine, Store& store, int rank,
                                                 int size, const std::string& host,
                                                 const WorldOptions& options);
 
