@@ -13,9 +13,8 @@
 
 #include "base/error.h"
 #include "base/math.h"
-#include "parallel/comm/hierarchical/hierarchical.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
-#include "parallel/comm/shm/shm.h"
 #include "parallel/cuda_module.h"
 
 namespace ddpbench {

@@ -3,18 +3,23 @@
 //
 // CudaModule: all code that needs CUDA, behind one library that is opened at run time. Linking
 // CUDA's libraries would map 155 MB and take 60 ms before main of every run, also on CPU devices.
+// And the opening of such libraries, also of a CommModule's.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "base/error.h"
+#include "base/shared_library.h"
 #include "kernels/ops/cuda_backend.h"
 #include "kernels/runtime/cuda_device.h"
 #include "kernels/runtime/gpu_monitor.h"
 #include "kernels/runtime/range_marker.h"
 #include "parallel/comm/comm_module.h"
-#include "parallel/comm/cuda_comm.h"
 #include "parallel/comm/store/deadline.h"
 
 namespace ddpbench {
@@ -41,5 +46,26 @@ struct CudaModule {
 using CudaModuleEntry = const CudaModule* (*)(const char* build);
 inline constexpr const char* kCudaModuleEntryName = "ddpbench_cuda_module";
 inline constexpr const char* kCudaModuleFile = "libddpbench_cuda.so";
+
+// Opens the module at `path`, whose exported function `entry` is an `Entry`, until the process
+// ends. `title` is for messages: "the CUDA module". The program's deadlines hold in it. Throws
+// UnavailableError, also when the module is of another build.
+template <typename Entry>
+auto& open_module(const std::string& path, const char* entry, std::string_view title) {
+  void* const library = open_library(path, fmt::format("{} cannot be opened", title));
+  const auto function = reinterpret_cast<Entry>(find_in_library(library, entry));
+  const auto* const module = function == nullptr ? nullptr : function(kModuleBuild);
+  if (module == nullptr) {
+    throw UnavailableError(
+        fmt::format("{} was built from other sources than this program; build both again", path));
+  }
+  module->share_pauses(comm::DeadlineClock::pauses());
+  return *module;
+}
+
+// Opens the CUDA module, as above.
+inline const CudaModule& open_cuda_module(const std::string& path) {
+  return open_module<CudaModuleEntry>(path, kCudaModuleEntryName, "the CUDA module");
+}
 
 }  // namespace ddpbench

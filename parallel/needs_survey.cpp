@@ -11,9 +11,9 @@
 
 #include "base/error.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/replica_group.h"
 #include "parallel/step_parts.h"
 #include "parallel/strategies.h"
+#include "parallel/strategy.h"
 
 namespace ddpbench {
 namespace {

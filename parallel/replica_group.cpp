@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/replica_group.h"
+#include "parallel/strategy.h"
 
 #include <barrier>
 #include <exception>

@@ -27,7 +27,6 @@
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/replica_group.h"
 #include "parallel/state_parts.h"
 
 namespace ddpbench {
@@ -136,6 +135,23 @@ struct ServedPushes {
   // The pushes by their staleness: the updates by others since their weights were pulled.
   std::map<std::int64_t, std::int64_t> staleness;
 };
+
+// Runs one function on the leading threads of several devices of this process at the same time.
+class ReplicaGroup {
+ public:
+  virtual ~ReplicaGroup() = default;
+  virtual std::size_t size() const = 0;
+  // Runs work(i) on device i's leading thread for all i, concurrently, and returns when all are
+  // done. Device 0's leading thread is the caller. When a call throws, `on_failure` (may be empty)
+  // is called at once, so that it can abort communication that the others wait in. The first
+  // exception is rethrown after all have ended.
+  virtual void run(const std::function<void(std::size_t)>& work,
+                   const std::function<void(const char* reason)>& on_failure = {}) = 0;
+};
+
+// Makes one thread a device, bound with Device::bind_calling_thread (the caller becomes device 0's
+// leading thread). Devices outlive the group.
+std::unique_ptr<ReplicaGroup> make_thread_replica_group(std::vector<Device*> devices);
 
 // What one rank gives its strategy. All of it outlives the strategy.
 struct StrategyContext {

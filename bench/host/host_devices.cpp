@@ -9,8 +9,8 @@
 #include "bench/host/build_info.h"
 #include "bench/host/host_limits.h"
 #include "kernels/ops/backend.h"
+#include "parallel/cuda_module.h"
 #include "parallel/launch/rank_environment.h"
-#include "parallel/module_library.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -77,8 +77,7 @@ const comm::CommModule& backend_module(const CommBackend& backend) {
                     "installed, or is in the package ddpbench-{}",
                     title, path.string(), backend.package, backend.module));
   }
-  return open_module<comm::CommModuleEntry>(path.string(), comm::kCommModuleEntryName, title,
-                                            kModuleBuild);
+  return open_module<comm::CommModuleEntry>(path.string(), comm::kCommModuleEntryName, title);
 }
 
 bool is_launched() {

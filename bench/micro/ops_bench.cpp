@@ -27,7 +27,6 @@
 #include "kernels/ops/cuda_backend.h"
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/cuda_module.h"
-#include "parallel/module_library.h"
 
 namespace ddpbench::ops {
 namespace {

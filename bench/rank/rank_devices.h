@@ -16,7 +16,7 @@
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm_backends.h"
-#include "parallel/replica_group.h"
+#include "parallel/strategy.h"
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {

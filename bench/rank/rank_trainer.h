@@ -30,7 +30,6 @@
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/replica.h"
-#include "parallel/replica_group.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench::bench {

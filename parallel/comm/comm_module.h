@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CommModule: an engine between CPU devices that is another project's library (Gloo, MPI), behind a
-// library of ours that is opened when the engine is asked for.
+// What makes communicators of WorldOptions: shared memory of one host; CommModule, an engine
+// between CPU devices that is another project's library (Gloo, MPI), behind a library of ours that
+// is opened when the engine is asked for; both together; and, in the CUDA module, what connects
+// GPUs.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +26,7 @@ namespace ddpbench {
 inline constexpr const char* kModuleBuild =
     "interface " DDPBENCH_MODULE_INTERFACE ", compiler " __VERSION__;
 
+class Device;
 struct CudaModule;
 
 namespace comm {
@@ -80,5 +84,57 @@ inline constexpr const char* kCommModuleEntryName = "ddpbench_comm_module";
 
 // Each engine's room defines it.
 const CommModule& engine_module();
+
+// ---- "shm": ranks of one host, processes or threads, reduce straight from their peers' pages ----
+
+// The algorithm that AllReduceAlgorithm::automatic runs for so many bytes between so many ranks.
+AllReduceAlgorithm automatic_shm_all_reduce(int ranks, std::size_t bytes);
+
+// Collective over `size` processes that share `store`. Throws CommError when a peer is on another
+// host (or PID namespace) or does not come before the timeout.
+std::unique_ptr<Communicator> make_shm(Store& store, int rank, int size,
+                                       const WorldOptions& options);
+
+// Communicators for `size` threads of this process, [rank]; each is used by one thread.
+std::vector<std::unique_ptr<Communicator>> make_thread_shm(int size, const WorldOptions& options);
+
+// ---- "shm+gloo", "shm+mpi" ----
+
+// A communicator whose all-reduces are hierarchical: the ranks of each host reduce in shared memory
+// to their first rank, these all-reduce over an engine, and each sends the result to its host. So
+// an element crosses the wire once a host. Everything else goes over the engine alone.
+//
+// Collective over `size` processes that share `store`. `host`: equal on the ranks that can map each
+// other's memory (host_mark()), and on no others. Its backend() is "shm+" and the engine's. Throws
+// CommError.
+std::unique_ptr<Communicator> make_hierarchical(const CommModule& engine, Store& store, int rank,
+                                                int size, const std::string& host,
+                                                const WorldOptions& options);
+
+// ---- between CUDA devices: the CUDA module alone defines these (parallel/cuda_module.h) ----
+
+// Collective over `size` processes, or threads of one, that share `store`, one device each. The
+// device outlives the communicator. Throws CommError when a peer does not come within the timeout.
+// When NCCL itself does not connect the ranks in that time, a thread of this process stays inside
+// it: the process has to end without destroying static objects (std::_Exit). NCCL refuses two ranks
+// on one GPU unless every rank is a process that has an NCCL_HOSTID of its own.
+std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
+                                        const WorldOptions& options);
+
+// Connects a device to the ranks of `host`, which may be processes on CPU devices. A call copies
+// its operands to page-locked host memory, runs as a call of `host`, and copies back, all in the
+// stream's order: the host is never blocked, unless `blocks`.
+//
+// `blocks`: each call returns when its part on the host is done. REQUIRED where the process has
+// several such communicators: CUDA may run the host functions of a process one behind the other, in
+// any order, and those of two ranks would wait for each other.
+//
+// The device outlives the communicator. Calls that a stream records are refused (InternalError).
+// backend() and timeout_s() are the host's.
+std::unique_ptr<Communicator> make_staged(std::unique_ptr<Communicator> host, Device& device,
+                                          bool blocks = false);
+
+// "nccl": the version of the library that is loaded.
+std::map<std::string, std::string> cuda_comm_versions();
 
 }  // namespace ddpbench::comm

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/shm/shm.h"
 
 namespace ddpbench::bench {
 namespace {

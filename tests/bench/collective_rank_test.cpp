@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/work.h"
 #include "tests/bench/queued_device.h"
 
 namespace ddpbench::bench {

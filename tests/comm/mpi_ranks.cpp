@@ -19,7 +19,6 @@
 
 #include "base/error.h"
 #include "parallel/comm/comm_module.h"
-#include "parallel/comm/hierarchical/hierarchical.h"
 #include "tests/comm/conformance.h"
 #include "tests/comm/engine_checks.h"
 #include "tests/comm/rank_runner.h"

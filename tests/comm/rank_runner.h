@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/runtime/buffer.h"
-#include "parallel/comm/shm/shm.h"
+#include "parallel/comm/comm_module.h"
 
 namespace ddpbench::comm::testing {
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "parallel/comm/cuda_comm.h"
+#include "parallel/comm/comm_module.h"
 #include "tests/comm/conformance.h"
 #include "tests/cuda/cuda_ranks.h"
 #include "tests/cuda/gpu.h"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "kernels/runtime/device.h"
-#include "parallel/comm/cuda_comm.h"
+#include "parallel/comm/comm_module.h"
 #include "tests/comm/rank_runner.h"
 
 namespace ddpbench::comm::testing {

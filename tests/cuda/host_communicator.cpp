@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/work.h"
 
 namespace ddpbench::comm::testing {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/runtime/cuda_device.h"
-#include "parallel/comm/cuda_comm.h"
+#include "parallel/comm/comm_module.h"
 #include "tests/comm/rank_runner.h"
 
 namespace ddpbench::comm::testing {

@@ -4,7 +4,7 @@
 // What a recording keeps of a step beside its order. On the stand-in.
 #include <gmock/gmock.h>
 
-#include "parallel/comm/cuda_comm.h"
+#include "parallel/comm/comm_module.h"
 #include "tests/cuda/gpu.h"
 #include "tests/cuda/host/host_stream.h"
 

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
 #include "kernels/runtime/cuda_device.h"
-#include "parallel/comm/cuda_comm.h"
+#include "parallel/comm/comm_module.h"
 #include "tests/comm/conformance.h"
 #include "tests/comm/rank_runner.h"
 #include "tests/cuda/host/host_stream.h"

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "kernels/nn/graph.h"
 #include "kernels/runtime/cpu_device.h"
-#include "parallel/comm/shm/shm.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/server_shard.h"
 #include "parallel/step_parts.h"
 #include "tests/parallel/strategy_harness.h"

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "kernels/runtime/cpu_device.h"
-#include "parallel/comm/shm/shm.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/gradient_exchange.h"
 #include "parallel/strategies.h"
 #include "tests/ops/encoding_cases.h"

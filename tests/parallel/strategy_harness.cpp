@@ -13,7 +13,7 @@
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
 #include "kernels/runtime/cpu_device.h"
-#include "parallel/comm/shm/shm.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/replica.h"
 #include "parallel/strategies.h"
 #include "parallel/training_state.h"

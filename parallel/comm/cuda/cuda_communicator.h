@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "kernels/runtime/cuda/cuda_stream.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/cuda/work_monitor.h"
-#include "parallel/comm/cuda_comm.h"
 
 namespace ddpbench::comm {
 

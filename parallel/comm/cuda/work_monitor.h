@@ -30,7 +30,6 @@
 
 #include "kernels/runtime/cuda/cuda_stream.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/work.h"
 
 namespace ddpbench::comm {
 

@@ -3,7 +3,7 @@
 //
 // HierarchicalEngine: carries out one rank's all-reduces over two communicators, one of its host
 // and one of the first ranks of all hosts.
-#include "parallel/comm/hierarchical/hierarchical.h"
+#include "parallel/comm/comm_module.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,6 @@
 #include "parallel/comm/library/library_engine.h"
 #include "parallel/comm/queue/executor.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
-#include "parallel/comm/shm/shm.h"
 
 namespace ddpbench::comm {
 

@@ -16,7 +16,6 @@
 #include "base/clock.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/store/deadline.h"
-#include "parallel/comm/work.h"
 
 namespace ddpbench::comm {
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ShmEngine: carries out one rank's operations in shared memory.
-#include "parallel/comm/shm/shm.h"
+#include "parallel/comm/comm_module.h"
 
 #include <unistd.h>
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/comm/shm/shm.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/comm/store/store.h"
 #include "tests/cuda/host/host_memory.h"
 #include "tests/cuda/host/host_stream.h"
