@@ -49,9 +49,14 @@ std::string what_of(const std::exception_ptr& error) {
 // Executing ends when the role goes out of scope, also by an exception.
 class Executor::Role {
  public:
-  explicit Role(Executor& executor) : executor_(executor), held_(executor.try_role()) {}
+  explicit Role(Executor& executor)
+      : executor_(executor),
+        held_(!executor.role_taken_.exchange(true, std::memory_order_seq_cst)) {}
   ~Role() {
-    if (held_) executor_.release_role();
+    if (!held_) return;
+    executor_.role_taken_.store(false, std::memory_order_seq_cst);
+    executor_.announce();
+    if (executor_.background_wanted()) executor_.wake_thread();
   }
   Role(const Role&) = delete;
   Role& operator=(const Role&) = delete;
@@ -111,12 +116,9 @@ void Executor::complete(QueuedWork& work, Deadline deadline) {
 void Executor::execute_until(PredicateRef done, std::uint64_t last, const Operation* operation,
                              Deadline deadline) {
   while (!done()) {
-    {
-      const Role role(*this);
-      if (role) {
-        drive(done, last, operation, deadline);
-        continue;
-      }
+    if (const Role role{*this}) {
+      drive(done, last, operation, deadline);
+      continue;
     }
     // Another thread executes. Between works it gives way to a claimant.
     claimants_.fetch_add(1, std::memory_order_seq_cst);
@@ -138,8 +140,7 @@ void Executor::execute_until(PredicateRef done, std::uint64_t last, const Operat
 void Executor::while_idle(const std::function<void()>& change) {
   const Deadline deadline = deadline_after(timeout_s());
   while (!has_passed(deadline)) {
-    const Role role(*this);
-    if (role) return change();
+    if (const Role role{*this}) return change();
     wait_locally(deadline, [&] { return !role_taken_.load(std::memory_order_seq_cst); });
   }
   throw CommTimeout(engine_->prefix(nullptr) +
@@ -161,17 +162,6 @@ void Executor::on_complete(const QueuedWork& work) {
 }
 
 // ---- handing the role from thread to thread ----
-
-bool Executor::try_role() noexcept {
-  bool expected = false;
-  return role_taken_.compare_exchange_strong(expected, true, std::memory_order_seq_cst);
-}
-
-void Executor::release_role() noexcept {
-  role_taken_.store(false, std::memory_order_seq_cst);
-  announce();
-  if (background_wanted()) wake_thread();
-}
 
 void Executor::announce() noexcept {
   changes_.fetch_add(1, std::memory_order_seq_cst);
@@ -312,16 +302,17 @@ void Executor::serve() {
   pin_to(options_.thread_cores);
   while (!stopping_.load(std::memory_order_seq_cst)) {
     const std::uint32_t seen = thread_bell_.load(std::memory_order_seq_cst);
-    if (background_wanted() && claimants_.load(std::memory_order_seq_cst) == 0 && try_role()) {
-      try {
-        drive_background();
-      } catch (...) {
-        fail_all(nullptr, std::current_exception());
+    if (background_wanted() && claimants_.load(std::memory_order_seq_cst) == 0) {
+      if (const Role role{*this}) {
+        try {
+          drive_background();
+        } catch (...) {
+          fail_all(nullptr, std::current_exception());
+        }
+        continue;
       }
-      release_role();
-    } else {
-      futex_wait(thread_bell_, seen, FutexScope::process);
     }
+    futex_wait(thread_bell_, seen, FutexScope::process);
   }
 }
 

@@ -109,8 +109,6 @@ class Executor final : public std::enable_shared_from_this<Executor> {
   void drive_background();
   void fail_all(QueuedWork* culprit, const std::exception_ptr& error) noexcept;
 
-  bool try_role() noexcept;
-  void release_role() noexcept;
   void announce() noexcept;
   template <typename Predicate>
   void wait_locally(Deadline deadline, Predicate&& predicate);
