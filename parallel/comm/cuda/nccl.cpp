@@ -17,7 +17,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -222,39 +221,22 @@ class NcclCommunicator final : public CudaCommunicator {
   std::map<const void*, void*> registrations_;
 };
 
-// NCCL's side of a rank that joins.
-struct Joining {
-  ncclUniqueId id{};
-  int rank = 0, size = 1;
-  int ordinal = 0;  // of its GPU
-};
-
-ncclComm_t join(const Joining& joining) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 1;
-  const cuda::CurrentDevice current(joining.ordinal);
-  ncclComm_t made = nullptr;
-  check_nccl(ncclCommInitRankConfig(&made, joining.size, joining.id, joining.rank, &config),
-             nullptr, fmt::format("rank {} of {}: joining", joining.rank, joining.size));
-  return made;
-}
-
-// NCCL has no deadline for this, so a thread does it. If it hangs, it lasts as long as the process.
-ncclComm_t join_before(const Joining& joining, double timeout_s) {
-  std::packaged_task<ncclComm_t()> task([joining] { return join(joining); });
-  std::future<ncclComm_t> made = task.get_future();
-  std::thread thread(std::move(task));
-  const Deadline deadline = deadline_after(timeout_s);
-  while (made.wait_for(sleep_until_look(deadline)) != std::future_status::ready) {
-    if (!has_passed(deadline)) continue;
-    thread.detach();
-    throw CommTimeout(
-        fmt::format("rank {} of {}: NCCL did not connect all ranks within {} s; NCCL_DEBUG=INFO "
-                    "shows how far it got",
-                    joining.rank, joining.size, timeout_s));
-  }
-  thread.join();
-  return made.get();
+// NCCL has no deadline for joining.
+ncclComm_t join_before(double timeout_s, const ncclUniqueId& id, int rank, int size, int ordinal) {
+  const auto made = call_before(deadline_after(timeout_s), [=] {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    const cuda::CurrentDevice current(ordinal);
+    ncclComm_t joined = nullptr;
+    check_nccl(ncclCommInitRankConfig(&joined, size, id, rank, &config), nullptr,
+               fmt::format("rank {} of {}: joining", rank, size));
+    return joined;
+  });
+  if (made) return *made;
+  throw CommTimeout(fmt::format(
+      "rank {} of {}: NCCL did not connect all ranks within {} s; NCCL_DEBUG=INFO shows "
+      "how far it got",
+      rank, size, timeout_s));
 }
 
 }  // namespace
@@ -263,19 +245,20 @@ std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device
                                         const WorldOptions& options) {
   ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
   const std::string key = options.name + "/nccl_id";
-  Joining joining{.rank = rank, .size = size, .ordinal = cuda::native_device(device).ordinal()};
+  ncclUniqueId id{};
   if (rank == 0) {
-    check_nccl(ncclGetUniqueId(&joining.id), nullptr, "ncclGetUniqueId");
-    store.set(key, {reinterpret_cast<const char*>(&joining.id), sizeof joining.id});
+    check_nccl(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId");
+    store.set(key, {reinterpret_cast<const char*>(&id), sizeof id});
   } else {
     const std::string told = store.get(key, options.timeout_s);
-    if (told.size() != sizeof joining.id) {
+    if (told.size() != sizeof id) {
       throw CommError(fmt::format("NCCL's id has {} bytes", told.size()));
     }
-    std::memcpy(&joining.id, told.data(), sizeof joining.id);
+    std::memcpy(&id, told.data(), sizeof id);
   }
-  return std::make_unique<NcclCommunicator>(join_before(joining, options.timeout_s), device, rank,
-                                            size, options);
+  const int ordinal = cuda::native_device(device).ordinal();
+  return std::make_unique<NcclCommunicator>(join_before(options.timeout_s, id, rank, size, ordinal),
+                                            device, rank, size, options);
 }
 
 std::map<std::string, std::string> cuda_comm_versions() {

@@ -7,13 +7,10 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <climits>
 #include <cstring>
-#include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -212,37 +209,19 @@ class MpiEngine final : public LibraryEngine {
   MPI_Comm comm_ = MPI_COMM_NULL;  // freeing it waits for all ranks in some MPIs: it ends with MPI
 };
 
-// How long a wait lasts before it looks at its deadline.
-constexpr auto kLook = std::chrono::milliseconds(20);
-
-// MPI_Init_thread, which gives the level of threads: on a thread of its own, which may stay inside
-// it, because it waits for all ranks that mpirun has started. The first call begins it.
-const std::shared_future<int>& initialization() {
-  static const std::shared_future<int> provided = [] {
-    std::packaged_task<int()> call([] {
-      int level = MPI_THREAD_SINGLE;
-      if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
-        throw UnavailableError("MPI_Init_thread failed; ranks of MPI are started by mpirun");
-      }
-      return level;
-    });
-    std::shared_future<int> future = call.get_future();
-    std::thread(std::move(call)).detach();
-    return future;
-  }();
-  return provided;
-}
-
-int await_initialization(const WorldOptions& options) {
-  const Deadline deadline = deadline_after(options.timeout_s);
-  while (initialization().wait_for(kLook) != std::future_status::ready) {
-    if (has_passed(deadline)) {
-      throw CommTimeout(
-          "MPI_Init_thread: deadline passed while MPI waited for the ranks that mpirun has started",
-          "MPI_Init_thread");
+// Gives the level of threads. MPI waits for all ranks that mpirun has started.
+int initialize(double timeout_s) {
+  const auto level = call_before(deadline_after(timeout_s), [] {
+    int provided = MPI_THREAD_SINGLE;
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
+      throw UnavailableError("MPI_Init_thread failed; ranks of MPI are started by mpirun");
     }
-  }
-  return initialization().get();
+    return provided;
+  });
+  if (level) return *level;
+  throw CommTimeout(
+      "MPI_Init_thread: deadline passed while MPI waited for the ranks that mpirun has started",
+      "MPI_Init_thread");
 }
 
 // MPI is finalized when the process ends, unless an engine has failed. Another thread than the one
@@ -262,7 +241,7 @@ class Session {
 
  private:
   explicit Session(const WorldOptions& options) {
-    if (await_initialization(options) != MPI_THREAD_MULTIPLE) {
+    if (initialize(options.timeout_s) != MPI_THREAD_MULTIPLE) {
       throw UnavailableError(
           "this MPI does not let several threads call it (MPI_THREAD_MULTIPLE), which the "
           "communication thread needs");

@@ -1,15 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting: the deadline at which a blocking wait gives up, and sleeping until a word changes.
+// Waiting: the deadline at which a blocking wait gives up, sleeping until a word changes, and calls
+// that may hang.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <mutex>
+#include <optional>
+#include <thread>
 #include <type_traits>
+#include <utility>
 
 namespace ddpbench::comm {
 
@@ -70,6 +75,19 @@ inline bool has_passed(Deadline deadline) { return DeadlineClock::now() >= deadl
 // How long a wait may sleep now: not beyond its deadline, and not longer than kLongestSleep. Not
 // negative.
 DeadlineClock::duration sleep_until_look(Deadline deadline);
+
+// What `call` returns; nothing when it has not returned by then. It runs on a thread of its own,
+// which lasts as long as the process where it hangs. Throws what it throws.
+template <typename Call>
+auto call_before(Deadline deadline, Call call) -> std::optional<decltype(call())> {
+  std::packaged_task<decltype(call())()> task(std::move(call));
+  auto made = task.get_future();
+  std::thread(std::move(task)).detach();
+  while (made.wait_for(sleep_until_look(deadline)) != std::future_status::ready) {
+    if (has_passed(deadline)) return std::nullopt;
+  }
+  return made.get();
+}
 
 // Whether sleepers and wakers may be in different processes (the word is in shared memory).
 enum class FutexScope : std::uint8_t { process, host };
