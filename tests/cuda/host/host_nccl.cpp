@@ -119,12 +119,6 @@ struct Call {
   Issue issue;
 };
 
-struct Joining {
-  ncclComm_t* made;
-  int size, rank;
-  ncclUniqueId id;
-};
-
 // The part of an id that is used.
 struct Id {
   int port;
@@ -134,7 +128,6 @@ static_assert(sizeof(Id) <= sizeof(ncclUniqueId));
 
 thread_local int group_depth = 0;
 thread_local std::vector<Call> group_calls;
-thread_local std::vector<Joining> group_joinings;
 thread_local std::string last_error;
 
 ncclResult_t failed(const std::string& what, ncclResult_t result) {
@@ -204,42 +197,26 @@ void ddpbench::test::wait_for_nccl() { inside.wait(); }
 namespace {
 
 // The stand-in's devices are on one host, so shared memory connects them all.
-ncclResult_t join(const Joining& joining) {
+ncclResult_t join(ncclComm_t* made, int size, const ncclUniqueId& its_id, int rank) {
   Id id{};
-  std::memcpy(&id, joining.id.internal, sizeof(id));
+  std::memcpy(&id, its_id.internal, sizeof(id));
   try {
     const auto store = comm::connect_tcp_store({.port = id.port, .secret = id.secret});
     ddpbench::WorldOptions options;
     options.timeout_s = kPatience_s;
     options.name = "nccl";
-    auto ranks = comm::make_shm(*store, joining.rank, joining.size, options);
+    auto ranks = comm::make_shm(*store, rank, size, options);
     const char* const at_runtime = std::getenv("NCCL_RUNTIME_CONNECT");
     std::unique_ptr<comm::Communicator> connection;
     if (at_runtime == nullptr || std::atoi(at_runtime) != 0) {
       options.name = "nccl-connection";
-      connection = comm::make_shm(*store, joining.rank, joining.size, options);
+      connection = comm::make_shm(*store, rank, size, options);
     }
-    *joining.made = new ncclComm{std::make_shared<Member>(std::move(ranks), std::move(connection))};
+    *made = new ncclComm{std::make_shared<Member>(std::move(ranks), std::move(connection))};
     return ncclSuccess;
   } catch (const ddpbench::Error& error) {
     return failed(error.what(), ncclSystemError);
   }
-}
-
-ncclResult_t join_all(const std::vector<Joining>& joinings) {
-  inside.enter();
-  if (!joinings.empty()) hang_if_asked();
-  std::vector<ncclResult_t> results(joinings.size(), ncclSuccess);
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < joinings.size(); ++i) {
-    threads.emplace_back([&, i] { results[i] = join(joinings[i]); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  inside.leave();
-  for (const ncclResult_t result : results) {
-    if (result != ncclSuccess) return failed("a rank could not join", result);
-  }
-  return ncclSuccess;
 }
 
 // Calls of one group on one communicator progress together.
@@ -313,17 +290,16 @@ ncclResult_t ncclGroupStart() { return ++group_depth, ncclSuccess; }
 ncclResult_t ncclGroupEnd() {
   if (group_depth == 0) return failed("a group's end without its start", ncclInvalidUsage);
   if (--group_depth > 0) return ncclSuccess;
-  const ncclResult_t joined = join_all(std::exchange(group_joinings, {}));
-  const ncclResult_t queued = queue_calls(std::exchange(group_calls, {}));
-  return joined != ncclSuccess ? joined : queued;
+  return queue_calls(std::exchange(group_calls, {}));
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t*) {
-  const Joining joining{made, size, rank, id};
-  if (group_depth == 0) return join_all({joining});
-  group_joinings.push_back(joining);
-  return ncclSuccess;
+  inside.enter();
+  hang_if_asked();
+  const ncclResult_t result = join(made, size, id, rank);
+  inside.leave();
+  return result;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) { return delete communicator, ncclSuccess; }
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
