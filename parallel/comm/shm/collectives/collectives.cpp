@@ -79,48 +79,44 @@ void part_ways(Collective& c) {
   c.await_all_finished();
 }
 
-// The root's side of broadcast and scatter.
-void hand_out(Collective& c) {
-  meet(c);
-  part_ways(c);
-}
-
 std::byte* part_of(const Elements& whole, int rank, const Elements& part) {
   return whole.view().data + static_cast<std::size_t>(rank) * part.bytes();
 }
 
-void run_broadcast(Collective& c) {
+// Broadcast and scatter.
+void run_from_root(Collective& c) {
   const Operation& o = c.operation();
-  if (c.rank() == o.root) return hand_out(c);
-  take(c, 1, 0, o.in);
+  const bool scatters = o.kind == OperationKind::scatter;
+  if (c.rank() != o.root) {
+    return scatters ? take(c, c.size(), c.rank(), o.out) : take(c, 1, 0, o.in);
+  }
+  meet(c);
+  part_ways(c);
+  if (scatters) copy_some(o.out.view().data, part_of(o.in, c.rank(), o.out), o.out.bytes());
 }
 
-void run_scatter(Collective& c) {
+// Copies the inputs of the ranks from the `first` behind this one on into their places.
+void copy_parts(Collective& c, int first) {
   const Operation& o = c.operation();
-  if (c.rank() != o.root) return take(c, c.size(), c.rank(), o.out);
-  hand_out(c);
-  copy_some(o.out.view().data, part_of(o.in, c.rank(), o.out), o.out.bytes());
+  for (int i = first; i < c.size(); ++i) {
+    const int owner = (c.rank() + i) % c.size();
+    std::byte* const target = part_of(o.out, owner, o.in);
+    const std::byte* const source = i == 0 ? o.in.view().data : c.exposed(owner, o.in.bytes());
+    if (source != target) c.copy(target, source, o.in.bytes());
+    if (i > 0) c.count_taken(owner, o.in.bytes());
+  }
 }
 
 void run_gather(Collective& c) {
   const Operation& o = c.operation();
-  if (c.rank() != o.root) {
-    c.begin();
-    c.enter(o.in);
-    c.await_root();
-    c.finish_reading();
-    return c.await_finished(o.root);
-  }
-  copy_some(part_of(o.out, c.rank(), o.in), o.in.view().data, o.in.bytes());
+  const bool is_root = c.rank() == o.root;
+  if (is_root) copy_some(part_of(o.out, c.rank(), o.in), o.in.view().data, o.in.bytes());
   c.begin();
-  c.enter();
-  c.await_all_entered();
-  for (int i = 1; i < c.size(); ++i) {
-    const int peer = (c.rank() + i) % c.size();
-    c.copy(part_of(o.out, peer, o.in), c.exposed(peer, o.in.bytes()), o.in.bytes());
-    c.count_taken(peer, o.in.bytes());
-  }
+  c.enter(is_root ? Elements{} : o.in);
+  is_root ? c.await_all_entered() : c.await_root();
+  if (is_root) copy_parts(c, 1);
   c.finish_reading();
+  if (!is_root) c.await_finished(o.root);
 }
 
 // Only rank r reads part r of the ranks' memory, so the result may go there.
@@ -139,15 +135,8 @@ void run_reduce_scatter(Collective& c) {
 }
 
 void run_all_gather(Collective& c) {
-  const Operation& o = c.operation();
   meet(c);
-  for (int i = 0; i < c.size(); ++i) {
-    const int owner = (c.rank() + i) % c.size();
-    std::byte* const target = part_of(o.out, owner, o.in);
-    const std::byte* const source = i == 0 ? o.in.view().data : c.exposed(owner, o.in.bytes());
-    if (source != target) c.copy(target, source, o.in.bytes());
-    if (i > 0) c.count_taken(owner, o.in.bytes());
-  }
+  copy_parts(c, 0);
   part_ways(c);
 }
 
@@ -214,9 +203,8 @@ void run_large(Collective& c) {
     case OperationKind::all_gather:
       return run_all_gather(c);
     case OperationKind::broadcast:
-      return run_broadcast(c);
     case OperationKind::scatter:
-      return run_scatter(c);
+      return run_from_root(c);
     case OperationKind::gather:
       return run_gather(c);
     default:

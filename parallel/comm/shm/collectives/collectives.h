@@ -58,7 +58,6 @@ class Chunks {
       : bytes_(bytes),
         chunk_bytes_(round_up(ceil_div(bytes, static_cast<std::size_t>(ranks)), kCacheLineBytes)) {}
 
-  std::size_t bytes(int chunk) const { return end(chunk) - begin(chunk); }
   // The number of segments in a chunk; all chunks have the same.
   std::size_t segments() const { return ceil_div(chunk_bytes_, kSegmentBytes); }
   Segment segment(int chunk, std::size_t number) const {
