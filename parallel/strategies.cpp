@@ -171,13 +171,8 @@ static std::string clash_of(const StrategyConfig& c, const StrategyTraits& row) 
   const bool on_server = c.ps_update == PsUpdate::server;
   const int together = row.groups_ranks ? c.devices_per_process : 1;
   const std::pair<bool, std::string> clashes[] = {
-      {c.replicas < 1 || c.per_device_batch < 1,
-       fmt::format("{}: {} devices with a batch of {} each cannot train", row.name, c.replicas,
-                   c.per_device_batch)},
       {row.is_baseline() && c.replicas != 1,
        fmt::format("strategy {} uses 1 device, but {} were requested", row.name, c.replicas)},
-      {row.has_servers && c.servers < 1,
-       fmt::format("strategy {} needs at least 1 server (--servers)", row.name)},
       {!late.empty() && !on_server,
        late + " --ps-update=worker: a late worker can pull only parameters; use "
               "--ps-update=server"},
@@ -203,7 +198,6 @@ static std::string clash_of(const StrategyConfig& c, const StrategyTraits& row) 
       {c.backup_workers >= c.replicas,
        fmt::format("--gpus={} --backup-workers={}: no gradient is left to take", c.replicas,
                    c.backup_workers)},
-      {c.accumulation_steps < 1, "a step has at least 1 pass"},
       {together < 1 || c.replicas % together != 0,
        fmt::format(
            "{}: {} devices are no whole number of processes with {} each (--devices-per-process)",
@@ -217,7 +211,6 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
   if (const std::string why = clash_of(config, row); !why.empty()) throw ConfigError(why);
   return {.ranks = plan_ranks(config, row),
           .ranks_per_process = row.groups_ranks ? config.devices_per_process : 1,
-          .sampler_shards = config.replicas,
           .global_batch = config.per_device_batch * config.replicas * config.accumulation_steps};
 }
 

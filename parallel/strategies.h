@@ -77,8 +77,9 @@ Outcome outcome_of(const StrategyConfig& config);
 
 // The ranks of a job of a row's strategy: workers, then servers.
 std::vector<RankPlan> plan_ranks(const StrategyConfig& config, const StrategyTraits& row);
-// Throws ConfigError for impossible configurations (`single` with several replicas, `ps` without a
-// server, replicas that are no whole number of processes).
+// Throws ConfigError for impossible configurations (`single` with several replicas, replicas that
+// are no whole number of processes). REQUIRES: at least one replica, sample and pass, and one
+// server where the strategy has servers, as the options have it.
 StrategyPlan plan_strategy(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config);
 

@@ -118,7 +118,6 @@ struct StrategyPlan {
   // Rank r is of process r / ranks_per_process, beside the others of that process: each has a
   // thread of its own.
   int ranks_per_process = 1;
-  int sampler_shards = 1;  // = replicas
   std::int64_t global_batch = 0;
 };
 
