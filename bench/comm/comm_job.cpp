@@ -101,9 +101,9 @@ std::vector<std::string> parse_ranks(const std::vector<std::string>& words, std:
 }
 
 // The one of `values` whose name is `word`. REQUIRES: one has it, which the option table checks.
-template <typename Values, typename Name>
-auto of_name(const std::string& word, const Values& values, Name name) {
-  return *std::ranges::find_if(values, [&](auto value) { return name(value) == word; });
+template <typename Values>
+auto of_name(const std::string& word, const Values& values) {
+  return *std::ranges::find_if(values, [&](auto value) { return to_string(value) == word; });
 }
 
 std::vector<CommRow> make_rows(const Options& options, const CommJob& job) {
@@ -185,10 +185,6 @@ std::string resolve_comm(Options& options, const HostDevices& host, const RunHos
   options.ranks =
       parse_ranks(options.ranks, static_cast<std::size_t>(hosts->slots()), "started process");
   return kind.note;
-}
-
-std::string reduction_word(comm::ReduceOp op) {
-  return op == comm::ReduceOp::maximum ? "max" : std::string(to_string(op));
 }
 
 nlohmann::ordered_json comm_config(const Options& options) {
@@ -278,9 +274,8 @@ CommJob make_comm_job(const Options& options, int ranks, const HostDevices& host
   CommJob job;
   job.ranks = ranks;
   job.threads = options.mode == "thread";
-  job.type =
-      of_name(options.type, kTypes, [](DataType type) { return std::string(to_string(type)); });
-  job.reduction = of_name(options.reduction, kReductions, reduction_word);
+  job.type = of_name(options.type, kTypes);
+  job.reduction = of_name(options.reduction, kReductions);
   job.iterations = options.iterations;
   job.warmup = options.warmup;
   job.timeout_s = options.timeout_s;

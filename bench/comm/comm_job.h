@@ -35,9 +35,6 @@ std::string resolve_comm(Options& options, const HostDevices& host,
 // Throws ConfigError.
 std::vector<std::uint64_t> parse_sizes(const std::string& text);
 
-// "sum", "average" or "max", as options and reports say it.
-std::string reduction_word(comm::ReduceOp op);
-
 nlohmann::ordered_json comm_config(const Options& options);  // of the report
 
 // One line of the table.

@@ -165,7 +165,7 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
   row.bytes = job.bytes(asked);
   row.count = collective.in_parts ? asked.count / static_cast<std::size_t>(row.ranks) : asked.count;
   row.data_type = to_string(job.type);
-  if (collective.reduces) row.reduction = reduction_word(job.reduction);
+  if (collective.reduces) row.reduction = to_string(job.reduction);
   row.in_place = collective.in_place;
   row.oversubscribed = job.devices.oversubscribed;
   row.warmup = job.warmup;

@@ -37,7 +37,7 @@ std::string_view to_string(OperationKind kind) {
 }
 
 std::string_view to_string(ReduceOp op) {
-  return op == ReduceOp::sum ? "sum" : op == ReduceOp::average ? "average" : "maximum";
+  return op == ReduceOp::sum ? "sum" : op == ReduceOp::average ? "average" : "max";
 }
 
 Elements Operation::part() const {

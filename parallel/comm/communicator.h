@@ -95,7 +95,7 @@ enum class OperationKind : std::uint8_t {
   recv
 };
 std::string_view to_string(OperationKind kind);
-std::string_view to_string(ReduceOp op);
+std::string_view to_string(ReduceOp op);  // "sum", "average", "max": as options say it
 
 struct Operation {
   OperationKind kind = OperationKind::barrier;
