@@ -41,7 +41,7 @@ class LocalSgd final : public GradientExchange {
   void report(PhaseObserver& observer) override {
     for (std::size_t b = 0; steps_ == 0 && b < buckets().size(); ++b) {
       if (is_missing(b)) continue;
-      const comm::WorkTimes times = averaged_[b].times();
+      const comm::WorkTimes times = followed_[b].times();
       report_transfer(observer, b, buckets()[b].bytes, times.start_s, times);
     }
   }
@@ -104,7 +104,6 @@ class LocalSgd final : public GradientExchange {
   void open(const std::vector<Bucket>& buckets) override {
     agree_on(buckets);
     registered_.add(world(), replica_->graph().weights());
-    averaged_.resize(buckets.size());
   }
 
   comm::Work start(std::size_t, const comm::CallOptions&) override { return {}; }
@@ -125,12 +124,12 @@ class LocalSgd final : public GradientExchange {
       for (std::size_t b = 0; b < buckets().size(); ++b) {
         if (is_missing(b)) continue;
         const Bucket& bucket = buckets()[b];
-        averaged_[b] = all_reduce(weights().slice(bucket.offset_bytes, bucket.bytes),
+        followed_[b] = all_reduce(weights().slice(bucket.offset_bytes, bucket.bytes),
                                   {.after = &replica_->stream(),
                                    .start = comm::Start::deferred,
                                    .bucket = static_cast<int>(b)});
       }
-      for (const comm::Work& work : averaged_) work.wait(replica_->stream());
+      for (const comm::Work& work : followed_) work.wait(replica_->stream());
     }
     if (!has_outer()) return;
     const ScopedPhase phase(observer, Phase::optimizer, replica_->stream());
@@ -144,9 +143,8 @@ class LocalSgd final : public GradientExchange {
     replica_->device().copy(replica_->stream(), weights(), anchor_.view());
   }
 
-  int steps_ = 0;                     // since the replicas were equal
-  Buffer anchor_, velocity_;          // with an outer optimizer
-  std::vector<comm::Work> averaged_;  // [bucket]
+  int steps_ = 0;             // since the replicas were equal
+  Buffer anchor_, velocity_;  // with an outer optimizer
   Registrations registered_;
 };
 
