@@ -23,7 +23,6 @@ class TestPattern {
   TestPattern(DataType type, comm::ReduceOp op, int ranks);
   std::int64_t value(int rank, std::size_t index) const;
   std::int64_t reduced(std::size_t index) const;  // over all ranks
-  int ranks() const { return ranks_; }
 
  private:
   comm::ReduceOp op_;

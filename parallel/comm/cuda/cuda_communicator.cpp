@@ -36,15 +36,13 @@ CudaCommunicator::~CudaCommunicator() {
   static_cast<void>(cudaStreamDestroy(stream_));
 }
 
-void CudaCommunicator::fork_from(Stream& after) {
-  cuda::check(cudaEventRecord(fork_, cuda::native_stream(after)), "cudaEventRecord");
-  cuda::check(cudaStreamWaitEvent(stream_, fork_, cudaEventWaitDefault), "cudaStreamWaitEvent");
-}
-
 Work CudaCommunicator::issue(const Operation& operation, const CallOptions& options) {
   const cuda::CurrentDevice current(ordinal_);
   check();
-  if (options.after != nullptr) fork_from(*options.after);
+  if (options.after != nullptr) {
+    cuda::check(cudaEventRecord(fork_, cuda::native_stream(*options.after)), "cudaEventRecord");
+    cuda::check(cudaStreamWaitEvent(stream_, fork_, cudaEventWaitDefault), "cudaStreamWaitEvent");
+  }
   const auto work = std::make_shared<CudaWork>(monitor_, operation);
   if (group_depth_ > 0) {
     group_.push_back(work);

@@ -59,7 +59,6 @@ class CudaCommunicator : public Communicator, protected MonitoredBackend {
 
  private:
   void run(Works works);
-  void fork_from(Stream& after);
 
   Device& device_;
   const int ordinal_;
