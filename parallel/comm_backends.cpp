@@ -25,9 +25,6 @@ using comm::AllReduceAlgorithm;
 using comm::Communicator;
 using Variables = std::map<std::string, std::string>;
 
-std::string always_here(const CudaProbe&) { return ""; }
-std::string no_gpu(const CudaProbe& cuda) { return cuda.devices.empty() ? cuda.reason : ""; }
-
 // ---- shm ----
 
 std::unique_ptr<Communicator> make_shm(comm::Store& store, int rank, int size, Device&,
@@ -144,7 +141,6 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
           .has_threads = engine.has_threads,
           .own_all_reduce = engine.all_reduce,
           .composes_reduce_scatter = engine.composes_reduce_scatter,
-          .why_not_here = &always_here,
           .variables = engine.variables,
           .make = make};
 }
@@ -157,7 +153,6 @@ const std::vector<CommBackend>& rows() {
        .shares_devices = true,
        .emulates_links = true,
        .automatic_all_reduce = &comm::automatic_shm_all_reduce,
-       .why_not_here = &always_here,
        .variables = nullptr,
        .make = &make_shm,
        .make_for_threads = &comm::make_thread_shm},
@@ -166,7 +161,6 @@ const std::vector<CommBackend>& rows() {
        .medium = "NVIDIA's library",
        .shares_devices = false,
        .spans_hosts = true,
-       .why_not_here = &no_gpu,
        .variables = &nccl_variables,
        .make = &make_nccl},
       over_engine("gloo", "TCP", kGloo, &make_by_module),

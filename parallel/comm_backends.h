@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/runtime/cuda_device.h"
 #include "kernels/runtime/device.h"
 #include "parallel/comm/comm_module.h"
 #include "parallel/comm/communicator.h"
@@ -70,8 +69,6 @@ struct CommBackend {
   std::string_view own_all_reduce = {};
   // Its library has no reduce-scatter: that is an all-reduce, of which each rank keeps its part.
   bool composes_reduce_scatter = false;
-  // Why the backend is not available; empty where it is. `cuda`: the GPUs that were found.
-  std::string (*why_not_here)(const CudaProbe& cuda);
   // Environment variables that a rank needs before its first device is made and its module is
   // opened, unless they are set already. Null: none.
   std::map<std::string, std::string> (*variables)(const RankSurroundings& rank);

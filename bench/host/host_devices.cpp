@@ -85,7 +85,8 @@ bool is_launched() {
 }
 
 std::string why_no_backend(const CommBackend& backend, const CudaProbe& cuda) {
-  if (backend.module.empty()) return backend.why_not_here(cuda);
+  if (backend.devices == DeviceKind::cuda) return cuda.devices.empty() ? cuda.reason : "";
+  if (backend.module.empty()) return "";
   try {
     backend_module(backend);
     return "";
