@@ -168,7 +168,7 @@ std::unique_ptr<Connection> ask(sockaddr_in address, int port, const std::string
 class Client : public Store {
  public:
   explicit Client(const TcpStoreOptions& options) : options_(options) {
-    check_options(options);
+    ensure(!options_.secret.empty(), "a store's client has no secret");
     host_ = ipv4_address(options_.host, options_.timeout_s);
     idle_.push_back(find_server(deadline_after(options_.timeout_s)));
   }
@@ -405,13 +405,6 @@ std::string store_proof(const std::string& secret, const std::string& server_non
                                   reinterpret_cast<unsigned char*>(proof.data()), nullptr);
   ensure(made != nullptr, "OpenSSL makes no HMAC");
   return proof;
-}
-
-void check_options(const TcpStoreOptions& options) {
-  ensure(!options.secret.empty() && options.secret.size() <= kMaxSecretBytes,
-         "a store's secret has 1 to {} bytes, not {}", kMaxSecretBytes, options.secret.size());
-  ensure(options.port >= 0 && options.tries >= 1, "a store: port {}, {} tries", options.port,
-         options.tries);
 }
 
 std::string derived_secret(const std::string& secret, const std::string& nonce) {

@@ -29,7 +29,6 @@
 namespace ddpbench::comm {
 
 inline constexpr std::string_view kGreeting = "DDPBSTR4";
-inline constexpr std::size_t kMaxSecretBytes = 1024;
 inline constexpr std::size_t kNonceBytes = 32, kProofBytes = 32;
 inline constexpr std::size_t kMaxKeyBytes = 4096;
 inline constexpr std::size_t kMaxValueBytes = kMaxStoreValueBytes;
@@ -39,9 +38,6 @@ inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 16
 // store's (TcpStoreOptions::streams).
 enum class Request : char { set = 's', get = 'g', add = 'a', clock = 'c', stream = 't' };
 enum class Reply : char { ok = 'o', refused = 'r', failed = 'f' };
-
-// Throws InternalError where they make no store.
-void check_options(const TcpStoreOptions& options);
 
 struct StoreRequest {
   Request kind = Request::get;
