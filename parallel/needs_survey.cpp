@@ -62,7 +62,6 @@ class AbsentPeers final : public comm::Communicator {
 class FirstReplicas final : public ReplicaGroup {
  public:
   explicit FirstReplicas(std::size_t size) : size_(size) {}
-  std::size_t size() const override { return size_; }
   void run(const std::function<void(std::size_t)>& work,
            const std::function<void(const char*)>&) override {
     for (std::size_t i = 0; i < std::min<std::size_t>(size_, 2); ++i) {

@@ -29,8 +29,6 @@ class ThreadReplicaGroup final : public ReplicaGroup {
     for (auto& thread : threads_) thread.join();
   }
 
-  std::size_t size() const override { return devices_.size(); }
-
   void run(const std::function<void(std::size_t)>& work,
            const std::function<void(const char*)>& on_failure) override {
     work_ = &work;

@@ -139,7 +139,6 @@ struct ServedPushes {
 class ReplicaGroup {
  public:
   virtual ~ReplicaGroup() = default;
-  virtual std::size_t size() const = 0;
   // Runs work(i) on device i's leading thread for all i, concurrently, and returns when all are
   // done. Device 0's leading thread is the caller. When a call throws, `on_failure` (may be empty)
   // is called at once, so that it can abort communication that the others wait in. The first
