@@ -71,18 +71,6 @@ class CommError : public Error {
   std::string_view operation_;
 };
 
-// Another rank gave up, for a reason that it told.
-class CommAborted : public CommError {
- public:
-  // `reason`: the words with which it gave up.
-  CommAborted(const std::string& message, std::string reason, std::string_view operation = {})
-      : CommError(message, operation), reason_(std::move(reason)) {}
-  const std::string& reason() const noexcept { return reason_; }
-
- private:
-  std::string reason_;
-};
-
 // A deadline passed while waiting for a peer. The waiting rank is not the guilty one.
 class CommTimeout : public CommError {
  public:

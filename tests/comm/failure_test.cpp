@@ -206,14 +206,9 @@ TEST_P(FailureTest, CallsAfterAnAbortFail) {
   const Work before = ranks[1]->barrier(kDeferred);
   EXPECT_NO_THROW(ranks[1]->check());
   ranks[0]->abort("over");
-  try {
-    ranks[1]->check();
-    FAIL() << "rank 1 does not know of the abort";
-  } catch (const CommAborted& aborted) {
-    EXPECT_THAT(aborted.what(), HasSubstr("aborted by rank 0: over"));
-    EXPECT_EQ(aborted.reason(), "over");
-  }
-  EXPECT_THROW(before.synchronize(), CommAborted);
+  EXPECT_THAT([&] { ranks[1]->check(); },
+              testing::ThrowsMessage<CommError>(HasSubstr("aborted by rank 0: over")));
+  EXPECT_THROW(before.synchronize(), CommError);
   EXPECT_THROW(ranks[1]->barrier(), CommError);
   EXPECT_THROW(ranks[0]->barrier(), CommError);
 }

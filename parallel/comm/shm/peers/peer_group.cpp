@@ -240,9 +240,9 @@ void PeerGroup::throw_aborted(const Operation* operation) const {
     }
     ::sched_yield();
   }
-  throw CommAborted(
+  throw CommError(
       fmt::format("{}aborted by rank {}: {}", prefix(operation), notice.rank, notice.reason.data()),
-      notice.reason.data(), operation_name(operation));
+      operation_name(operation));
 }
 
 void PeerGroup::stop() noexcept {
