@@ -149,17 +149,7 @@ std::string message_text(std::string_view text) {
 }
 
 std::string pointer_step(std::string_view key) {
-  std::string step;
-  for (const char c : message_text(key)) {
-    if (c == '~') {
-      step += "~0";
-    } else if (c == '/') {
-      step += "~1";
-    } else {
-      step += c;
-    }
-  }
-  return step;
+  return (json::json_pointer() / message_text(key)).to_string().substr(1);
 }
 
 std::string pointer_text(const std::vector<std::string>& steps) {
