@@ -6,9 +6,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <regex>
 #include <string_view>
 
 #include "base/error.h"
@@ -192,20 +192,10 @@ void read_job(const Reader& reader, const LauncherVariables& names, RankEnvironm
 }
 
 // "node07" of "node[07-09,12],other": of each bracket the first number.
-std::string first_host(std::string_view hosts) {
-  std::string first;
-  while (!hosts.empty() && hosts.front() != ',') {
-    if (hosts.front() != '[') {
-      first += hosts.front();
-      hosts.remove_prefix(1);
-      continue;
-    }
-    const std::size_t end = std::min(hosts.find(']'), hosts.size());
-    const std::string_view range = hosts.substr(1, end - 1);
-    first += range.substr(0, range.find_first_of("-,"));
-    hosts.remove_prefix(std::min(end + 1, hosts.size()));
-  }
-  return first;
+std::string first_host(const std::string& hosts) {
+  static const std::regex kBracket(R"(\[([^\],-]*)[^\]]*\]?)");
+  const std::string plain = std::regex_replace(hosts, kBracket, "$1");
+  return plain.substr(0, plain.find(','));
 }
 
 // Where a launcher tells the hosts, ranks on several need no MASTER_ADDR. A user's own distribution
