@@ -33,7 +33,7 @@ struct RankDevices {
   // pipeline, ps: StrategyContext's of these names; else null.
   std::unique_ptr<comm::Communicator> alike, returns, control;
 
-  std::vector<comm::Communicator*> communicators() const;
+  std::vector<comm::Communicator*> communicators() const;  // all that there are; world first
 };
 
 // Sets the backend's environment variables. Call it while the process has one thread and no device.

@@ -427,10 +427,7 @@ void RankTrainer::count_classes(const data::BatchBuffer& batch,
 }
 
 void RankTrainer::abort(const std::string& reason) {
-  if (devices_.world) devices_.world->abort(reason);
-  for (comm::Communicator* one : devices_.communicators()) {
-    if (one != devices_.world.get()) one->abort(reason);
-  }
+  for (comm::Communicator* one : devices_.communicators()) one->abort(reason);
 }
 
 }  // namespace ddpbench::bench
