@@ -259,7 +259,8 @@ const Fullness& fullest(const std::vector<Fullness>& all) {
   return *std::ranges::max_element(all, {}, &Fullness::share);
 }
 
-std::uint64_t memory_size(const std::string& text) {
+std::optional<std::uint64_t> asked_memory(const std::string& text) {
+  if (text.empty()) return std::nullopt;
   double bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
   std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
@@ -273,10 +274,6 @@ std::uint64_t memory_size(const std::string& text) {
   }
   throw ConfigError(
       fmt::format("--memory-per-device={}: expected a size such as 16GiB, 80GB or 512MiB", text));
-}
-
-std::optional<std::uint64_t> asked_memory(const std::string& text) {
-  return text.empty() ? std::nullopt : std::optional(memory_size(text));
 }
 
 }  // namespace ddpbench::bench

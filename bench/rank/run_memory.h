@@ -110,9 +110,7 @@ std::vector<Fullness> fullness_of(const std::vector<PlannedDevice>& planned,
 const Fullness& fullest(const std::vector<Fullness>& all);
 
 // Reads "16GiB", "80GB", "512MiB" or a number of bytes; K, M, G and T alone are powers of 1024.
-// Throws ConfigError for other text, and for no byte at all.
-std::uint64_t memory_size(const std::string& text);
-// The same; nothing for no text.
+// Nothing for no text. Throws ConfigError for other text, and for no byte at all.
 std::optional<std::uint64_t> asked_memory(const std::string& text);
 
 }  // namespace ddpbench::bench

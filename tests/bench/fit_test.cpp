@@ -142,18 +142,18 @@ TEST(Fullness, CountsServersOnTheHostAgainstItsMemory) {
 }
 
 TEST(MemorySize, ReadsUnits) {
-  EXPECT_EQ(memory_size("16GiB"), 16ULL << 30);
-  EXPECT_EQ(memory_size("16G"), 16ULL << 30);
-  EXPECT_EQ(memory_size("80GB"), 80'000'000'000ULL);
-  EXPECT_EQ(memory_size("1.5MiB"), 3ULL << 19);
-  EXPECT_EQ(memory_size("4096"), 4096U);
-  EXPECT_EQ(memory_size("2TB"), 2'000'000'000'000ULL);
+  EXPECT_EQ(asked_memory(""), std::nullopt);
+  EXPECT_EQ(asked_memory("16GiB"), 16ULL << 30);
+  EXPECT_EQ(asked_memory("16G"), 16ULL << 30);
+  EXPECT_EQ(asked_memory("80GB"), 80'000'000'000ULL);
+  EXPECT_EQ(asked_memory("1.5MiB"), 3ULL << 19);
+  EXPECT_EQ(asked_memory("4096"), 4096U);
+  EXPECT_EQ(asked_memory("2TB"), 2'000'000'000'000ULL);
 }
 
 TEST(MemorySize, RefusesOtherText) {
-  for (const char* text :
-       {"", "GiB", "16 GiB", "-1G", "0", "16gib", "1e30", "nan", "inf", "0x10"}) {
-    EXPECT_THAT([&] { memory_size(text); },
+  for (const char* text : {"GiB", "16 GiB", "-1G", "0", "16gib", "1e30", "nan", "inf", "0x10"}) {
+    EXPECT_THAT([&] { asked_memory(text); },
                 testing::ThrowsMessage<ConfigError>(HasSubstr("16GiB, 80GB or 512MiB")))
         << text;
   }
