@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -12,21 +10,18 @@
 #include "bench/plan/training_checkpoint.h"
 #include "bench/rank/rank_session.h"
 #include "kernels/nn/safetensors.h"
+#include "kernels/nn/weights.h"
 #include "kernels/runtime/cpu_topology.h"
 #include "parallel/training_state.h"
 
 namespace ddpbench::bench {
 namespace {
 
-bool is_finite(const nn::NamedTensor& tensor) {
-  return std::ranges::all_of(tensor.values, [](float value) { return std::isfinite(value); });
-}
-
 // Training that diverged replaces nothing: the row then has no bytes.
 report::CheckpointRow write(const std::string& path, const std::vector<nn::NamedTensor>& tensors,
                             const nn::Metadata& metadata, bool replaces,
                             report::CheckpointRow row) {
-  if (!std::ranges::all_of(tensors, is_finite)) return row;
+  if (!nn::find_not_finite(tensors).empty()) return row;
   const double begin = steady_s();
   try {
     nn::write_safetensors(path, tensors, replaces, metadata);
