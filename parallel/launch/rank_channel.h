@@ -48,8 +48,6 @@ class RankWriter {
   std::byte* area_ = nullptr;
 };
 
-struct RankSlot;
-
 // What is read is bounded by the layout that the supervisor made, also where a rank has overwritten
 // the bounds in its own area.
 class RankChannels {
