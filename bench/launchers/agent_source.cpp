@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Agents that mpirun, srun, torchrun or a user's own script start, one for each rank. They come to
-// the supervisor by themselves.
+#include "bench/launchers/agent_source.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -19,7 +18,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bench/host/terminal.h"
-#include "bench/launchers/agent_source.h"
 #include "bench/launchers/meeting.h"
 #include "parallel/launch/child_process.h"
 #include "parallel/launch/grace_times.h"
@@ -31,7 +29,69 @@ namespace {
 
 constexpr const char* kMpirun = "mpirun";
 
-// The agents that have come, until each has said its rank.
+// One on each host, that a remote shell starts.
+class ShellAgents final : public AgentSource {
+ public:
+  ShellAgents(std::vector<HostSlots> hosts, std::string shell, std::string program,
+              AgentGreeting greeting, int port)
+      : hosts_(std::move(hosts)),
+        shell_(std::move(shell)),
+        program_(std::move(program)),
+        greeting_(std::move(greeting)),
+        port_(port) {
+    greeting_.secret = launch::make_secret();
+  }
+
+  const std::vector<HostSlots>& agents() const override { return hosts_; }
+  std::string address_of_first(const HostView&) const override {
+    return host_address_of(hosts_.front());
+  }
+  int port() const override { return port_; }
+
+  void connect(std::vector<HostLink>& links, const std::set<std::size_t>& wanted) override {
+    for (const std::size_t host : wanted) {
+      if (!links[host].lost().empty()) links[host] = link_to(hosts_[host].name);
+    }
+    const double limit_s = steady_s() + launch::kFirstWords_s;
+    const auto waits = [&](std::size_t host) {
+      return links[host].lost().empty() && links[host].view() == nullptr;
+    };
+    while (std::ranges::any_of(wanted, waits) && !interrupt_requested()) {
+      listen(links);
+      for (const std::size_t host : wanted) {
+        if (!waits(host) || steady_s() < limit_s) continue;
+        links[host].give_up(fmt::format("{}: it cannot be used: `{} {}` said nothing for {:.3g} s",
+                                        links[host].words(), shell_, hosts_[host].name,
+                                        launch::kFirstWords_s));
+      }
+    }
+    if (interrupt_requested()) throw Interrupted();
+    std::vector<std::string> lost;
+    for (const std::size_t host : wanted) {
+      if (!links[host].lost().empty()) lost.push_back(links[host].lost());
+    }
+    if (!lost.empty()) throw CommError(fmt::format("{}", fmt::join(lost, "\n")));
+  }
+
+ private:
+  HostLink link_to(const std::string& host) const {
+    const launch::PipedProcess::Spec shell{
+        {.executable = "/bin/sh",
+         .arguments =
+             launch::shell_arguments(shell_, {host, launch::remote_command(program_, kAgentWord)}),
+         .environment = launch::child_variables(1, {})},
+        true};
+    return HostLink("host " + host, std::make_unique<launch::PipedProcess>(shell), greeting_);
+  }
+
+  const std::vector<HostSlots> hosts_;
+  const std::string shell_, program_;
+  AgentGreeting greeting_;
+  const int port_;
+};
+
+// Agents that mpirun, srun, torchrun or a user's own script start, one for each rank. They come to
+// the supervisor by themselves: these have come, until each has said its rank.
 class Arrivals {
  public:
   // `links`: [rank]. `arguments`: what each agent's command line must be.
@@ -312,6 +372,13 @@ std::string launcher_words(const LauncherCommand& command, int processes, int co
   }
   if (!command.arguments.empty()) words += " " + command.arguments;
   return words;
+}
+
+std::unique_ptr<AgentSource> agents_behind_shell(std::vector<HostSlots> hosts, std::string shell,
+                                                 std::string program, AgentGreeting greeting,
+                                                 int port) {
+  return std::make_unique<ShellAgents>(std::move(hosts), std::move(shell), std::move(program),
+                                       std::move(greeting), port);
 }
 
 std::unique_ptr<AgentSource> agents_beside(const launch::RankEnvironment& environment,
