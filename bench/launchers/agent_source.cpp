@@ -32,25 +32,19 @@ constexpr const char* kMpirun = "mpirun";
 // One on each host, that a remote shell starts.
 class ShellAgents final : public AgentSource {
  public:
-  ShellAgents(std::vector<HostSlots> hosts, std::string shell, std::string program,
-              AgentGreeting greeting, int port)
-      : hosts_(std::move(hosts)),
-        shell_(std::move(shell)),
-        program_(std::move(program)),
-        greeting_(std::move(greeting)),
-        port_(port) {
-    greeting_.secret = launch::make_secret();
+  explicit ShellAgents(ShellStart start) : start_(std::move(start)) {
+    start_.greeting.secret = launch::make_secret();
   }
 
-  const std::vector<HostSlots>& agents() const override { return hosts_; }
+  const std::vector<HostSlots>& agents() const override { return start_.hosts; }
   std::string address_of_first(const HostView&) const override {
-    return host_address_of(hosts_.front());
+    return host_address_of(start_.hosts.front());
   }
-  int port() const override { return port_; }
+  int port() const override { return start_.port; }
 
   void connect(std::vector<HostLink>& links, const std::set<std::size_t>& wanted) override {
     for (const std::size_t host : wanted) {
-      if (!links[host].lost().empty()) links[host] = link_to(hosts_[host].name);
+      if (!links[host].lost().empty()) links[host] = link_to(start_.hosts[host].name);
     }
     const double limit_s = steady_s() + launch::kFirstWords_s;
     const auto waits = [&](std::size_t host) {
@@ -61,7 +55,7 @@ class ShellAgents final : public AgentSource {
       for (const std::size_t host : wanted) {
         if (!waits(host) || steady_s() < limit_s) continue;
         links[host].give_up(fmt::format("{}: it cannot be used: `{} {}` said nothing for {:.3g} s",
-                                        links[host].words(), shell_, hosts_[host].name,
+                                        links[host].words(), start_.shell, start_.hosts[host].name,
                                         launch::kFirstWords_s));
       }
     }
@@ -77,17 +71,14 @@ class ShellAgents final : public AgentSource {
   HostLink link_to(const std::string& host) const {
     const launch::PipedProcess::Spec shell{
         {.executable = "/bin/sh",
-         .arguments =
-             launch::shell_arguments(shell_, {host, launch::remote_command(program_, kAgentWord)}),
+         .arguments = launch::shell_arguments(
+             start_.shell, {host, launch::remote_command(start_.program, kAgentWord)}),
          .environment = launch::child_variables(1, {})},
         true};
-    return HostLink("host " + host, std::make_unique<launch::PipedProcess>(shell), greeting_);
+    return HostLink("host " + host, std::make_unique<launch::PipedProcess>(shell), start_.greeting);
   }
 
-  const std::vector<HostSlots> hosts_;
-  const std::string shell_, program_;
-  AgentGreeting greeting_;
-  const int port_;
+  ShellStart start_;
 };
 
 // Agents that mpirun, srun, torchrun or a user's own script start, one for each rank. They come to
@@ -374,11 +365,8 @@ std::string launcher_words(const LauncherCommand& command, int processes, int co
   return words;
 }
 
-std::unique_ptr<AgentSource> agents_behind_shell(std::vector<HostSlots> hosts, std::string shell,
-                                                 std::string program, AgentGreeting greeting,
-                                                 int port) {
-  return std::make_unique<ShellAgents>(std::move(hosts), std::move(shell), std::move(program),
-                                       std::move(greeting), port);
+std::unique_ptr<AgentSource> agents_behind_shell(ShellStart start) {
+  return std::make_unique<ShellAgents>(std::move(start));
 }
 
 std::unique_ptr<AgentSource> agents_beside(const launch::RankEnvironment& environment,

@@ -48,10 +48,14 @@ inline std::string starter_words(const std::string& launcher) {
 // Where the store of a run's ranks is, if not where the user says: PyTorch's default MASTER_PORT.
 inline constexpr int kUsualPort = 29500;
 
-// `shell`: the remote shell, `program`: ddpbench there, `greeting`: for each.
-std::unique_ptr<AgentSource> agents_behind_shell(std::vector<HostSlots> hosts, std::string shell,
-                                                 std::string program, AgentGreeting greeting,
-                                                 int port);
+// `shell`: the remote shell; `program`: ddpbench there; `greeting`: for each.
+struct ShellStart {
+  std::vector<HostSlots> hosts;
+  std::string shell, program;
+  AgentGreeting greeting;
+  int port = kUsualPort;
+};
+std::unique_ptr<AgentSource> agents_behind_shell(ShellStart start);
 
 // The processes that a launcher started, of which this is rank 0's. `arguments`: its command line.
 // Throws as AgentListener does.

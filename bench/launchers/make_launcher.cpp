@@ -111,8 +111,9 @@ std::unique_ptr<AgentSource> agents_of(const Options& options, int most, Launche
   const AgentGreeting greeting{options.device, std::filesystem::current_path().string()};
   if (choice.launcher == kSsh) {
     return agents_behind_shell(
-        std::move(choice.hosts), options.remote_shell.empty() ? kSecureShell : options.remote_shell,
-        options.remote_program.empty() ? own_path() : options.remote_program, greeting, port);
+        {std::move(choice.hosts),
+         options.remote_shell.empty() ? kSecureShell : options.remote_shell,
+         options.remote_program.empty() ? own_path() : options.remote_program, greeting, port});
   }
   if (std::system(fmt::format("command -v {} > /dev/null", choice.launcher).c_str()) != 0) {
     throw UnavailableError(fmt::format("--launcher={0}: there is no {0} in PATH", choice.launcher));
