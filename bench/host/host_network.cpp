@@ -10,13 +10,12 @@
 #include <sys/socket.h>
 #include <sys/utsname.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -91,17 +90,6 @@ std::string tcp_congestion_control() {
   std::string name;
   file >> name;
   return name;
-}
-
-std::string congestion_control_of_hosts(const std::vector<std::string>& names,
-                                        const std::vector<std::string>& each) {
-  if (each.empty() || std::ranges::count(each, "") != 0) return "";
-  if (std::ranges::count(each, each.front()) == std::ssize(each)) return each.front();
-  std::vector<std::string> words;
-  for (std::size_t host = 0; host < each.size(); ++host) {
-    words.push_back(fmt::format("{}: {}", names.at(host), each[host]));
-  }
-  return fmt::format("{}", fmt::join(words, "; "));
 }
 
 }  // namespace ddpbench::bench

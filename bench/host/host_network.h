@@ -6,7 +6,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace ddpbench::bench {
 
@@ -31,10 +30,5 @@ std::string address_towards(const std::string& host, double timeout_s);
 // "bbr": what connections of this network namespace begin with, unless their route names another.
 // Empty where the system does not say.
 std::string tcp_congestion_control();
-
-// The same of several hosts, of which `each` has a text: the text that all have, or "h0: bbr; h1:
-// reno". Empty where one is unknown. REQUIRES: as many names as texts.
-std::string congestion_control_of_hosts(const std::vector<std::string>& names,
-                                        const std::vector<std::string>& each);
 
 }  // namespace ddpbench::bench

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bench/host/host_devices.h"
-#include "bench/host/host_network.h"
 #include "parallel/comm_backends.h"
 
 namespace ddpbench::bench {
@@ -20,12 +19,9 @@ RankHosts::RankHosts(const std::vector<Member>& members) {
     const Member& member = members[rank];
     auto host = std::ranges::find(hosts_, member.mark, &Host::mark);
     if (host == hosts_.end()) {
-      const auto same = std::ranges::count(hosts_, member.host, &Host::own_name);
+      const auto same = std::ranges::count(hosts_, member.host, &Host::host);
       hosts_.push_back(
-          {.own_name = member.host,
-           .name = same == 0 ? member.host : fmt::format("{}#{}", member.host, same + 1),
-           .mark = member.mark,
-           .congestion_control = member.congestion_control});
+          {member, same == 0 ? member.host : fmt::format("{}#{}", member.host, same + 1)});
       host = hosts_.end() - 1;
     }
     host->ranks.push_back(static_cast<int>(rank));
@@ -46,8 +42,13 @@ std::vector<std::string> RankHosts::names() const {
 
 std::string RankHosts::congestion_control() const {
   std::vector<std::string> each;
-  for (const Host& host : hosts_) each.push_back(host.congestion_control);
-  return congestion_control_of_hosts(names(), each);
+  bool are_alike = true;
+  for (const Host& host : hosts_) {
+    if (host.congestion_control.empty()) return "";
+    are_alike = are_alike && host.congestion_control == hosts_.front().congestion_control;
+    each.push_back(fmt::format("{}: {}", host.name, host.congestion_control));
+  }
+  return are_alike ? hosts_.at(0).congestion_control : fmt::format("{}", fmt::join(each, "; "));
 }
 
 std::string RankHosts::list() const {

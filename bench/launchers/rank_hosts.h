@@ -34,15 +34,15 @@ class RankHosts {
   // The name of a rank's host: its own, with a number where several have the same.
   const std::string& name(int rank) const { return of(rank).name; }
   std::vector<std::string> names() const;  // of all hosts
-  std::string congestion_control() const;  // as an environment has it
+  // "bbr" where all hosts have the same, else "h0: bbr; h1: reno". Empty where one is unknown.
+  std::string congestion_control() const;
 
   // "a (ranks 0, 1), b (rank 2)"
   std::string list() const;
 
  private:
-  struct Host {
-    std::string own_name;  // as the system says it; `name` is unique
-    std::string name, mark, congestion_control;
+  struct Host : Member {          // what its first rank says
+    std::string name;             // unique, as Member::host is not
     std::vector<int> ranks = {};  // ascending
   };
   const Host& of(int rank) const { return hosts_.at(host_of_.at(static_cast<std::size_t>(rank))); }
