@@ -11,15 +11,10 @@
 
 namespace ddpbench {
 
-using SteadyClock = std::chrono::steady_clock;
-
 // CLOCK_MONOTONIC in seconds. It never goes back and is the same for all processes of a host.
 inline double steady_s() {
-  return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
-}
-
-inline double seconds_since(SteadyClock::time_point begin) {
-  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+  const auto now = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(now.time_since_epoch()).count();
 }
 
 // A time of the wall clock in UTC, formatted by strftime(3); the current one, if not given.

@@ -29,9 +29,7 @@ TEST(Math, RoundsUpToAMultipleThatNeedBeNoPowerOfTwo) {
 
 TEST(Clock, NeverGoesBack) {
   const double begin_s = steady_s();
-  const auto begin = SteadyClock::now();
   EXPECT_GE(steady_s(), begin_s);
-  EXPECT_GE(seconds_since(begin), 0);
 }
 
 TEST(Clock, WritesUtc) {

@@ -116,10 +116,10 @@ void MessageTransfers::copy_message(const Operation& recv, const Channel& channe
                                                   peers_.block().slot(recv.root), channel.copy);
   WriteTuner& tuner = tuners_.of(recv.kind, bytes);
   const WriteMode mode = tuner.begin_operation();
-  const auto begin = SteadyClock::now();
+  const double begin_s = steady_s();
   copy_bytes(recv.out.data, source, bytes, mode);
   if (!tuner.wants_record()) return;
-  tuner.record(bytes, seconds_since(begin));
+  tuner.record(bytes, steady_s() - begin_s);
 }
 
 void MessageTransfers::check_matches(const Operation& recv, const Descriptor& message) const {

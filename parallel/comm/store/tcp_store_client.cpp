@@ -311,13 +311,13 @@ FileDescriptor open_store_stream(const TcpStoreOptions& options) {
 // Looking a name up can take longer than DeadlineClock::kSuspended, so this limit is not a
 // Deadline.
 sockaddr_in ipv4_address(const std::string& host, double timeout_s) {
-  const auto begin = SteadyClock::now();
+  const double begin_s = steady_s();
   addrinfo wanted{};
   wanted.ai_family = AF_INET;
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   int status = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found);
-  while (status == EAI_AGAIN && seconds_since(begin) < timeout_s) {
+  while (status == EAI_AGAIN && steady_s() - begin_s < timeout_s) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     status = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found);
   }
