@@ -37,19 +37,11 @@ struct Ends {
   FileDescriptor own, child;
 };
 
-Ends make_pipe() {
+Ends make_ends(bool are_sockets) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw_system_error<InternalError>("cannot make a pipe to a process", errno);
-  }
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-Ends make_input() {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    throw_system_error<InternalError>("cannot make a socket to a process", errno);
-  }
+  const int failed = are_sockets ? ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data())
+                                 : ::pipe2(ends.data(), O_CLOEXEC);
+  if (failed != 0) throw_system_error<InternalError>("cannot make a pipe to a process", errno);
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
@@ -85,9 +77,9 @@ void LineReader::finish() {
 std::vector<std::string> LineReader::take() { return std::exchange(lines_, {}); }
 
 PipedProcess::PipedProcess(const Spec& spec) {
-  Ends output = make_pipe(), errors = make_pipe();
+  Ends output = make_ends(false), errors = make_ends(false);
   Ends input;
-  if (spec.has_input) input = make_input();
+  if (spec.has_input) input = make_ends(true);
   ChildSpec child = spec;
   child.input_fd = input.child.get();
   child.output_fd = output.child.get();
