@@ -63,9 +63,6 @@ std::string RankHosts::list() const {
 std::string backend_over_hosts(const std::string& wanted, const std::string& device,
                                const RankHosts& hosts) {
   const DeviceKind kind = device_kind(device);
-  const auto spans = [kind](const CommBackend& row) {
-    return row.devices == kind && row.spans_hosts;
-  };
   const std::string engine(backend_between_hosts(kind).name);
   if (wanted != "auto") {
     const CommBackend* const row = find_comm_backend(wanted);
@@ -77,7 +74,7 @@ std::string backend_over_hosts(const std::string& wanted, const std::string& dev
   }
   std::string why = "this version has none";
   for (const CommBackend& row : comm_backends()) {
-    if (!spans(row)) continue;
+    if (row.devices != kind || !row.spans_hosts) continue;
     why = why_no_backend(row, CudaProbe{});
     if (why.empty() || kind == DeviceKind::cuda) return std::string(row.name);
     why = fmt::format("{} is not here: {}", row.name, why);
