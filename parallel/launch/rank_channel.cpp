@@ -229,7 +229,6 @@ void put(std::string& bytes, std::size_t offset, std::uint64_t value) {
 }  // namespace
 
 void RankWriter::state(RankState state) {
-  if (!area_) return;
   RankSlot& slot = slot_of(area_);
   if (is_past_setup(state) && slot.ready_s.load(std::memory_order_relaxed) == 0) {
     slot.ready_s.store(steady_s(), std::memory_order_release);
@@ -239,7 +238,6 @@ void RankWriter::state(RankState state) {
 }
 
 void RankWriter::begin_step(std::uint32_t epoch, std::uint64_t step) {
-  if (!area_) return;
   RankSlot& slot = slot_of(area_);
   slot.epoch.store(epoch, std::memory_order_relaxed);
   slot.phase.store(kPhaseCount, std::memory_order_relaxed);
@@ -249,7 +247,6 @@ void RankWriter::begin_step(std::uint32_t epoch, std::uint64_t step) {
 }
 
 void RankWriter::phase(std::uint32_t phase) {
-  if (!area_) return;
   RankSlot& slot = slot_of(area_);
   slot.phase.store(phase, std::memory_order_relaxed);
   advance(slot.phase_marks);
@@ -257,38 +254,32 @@ void RankWriter::phase(std::uint32_t phase) {
 }
 
 void RankWriter::loss(double mean) {
-  if (!area_) return;
   slot_of(area_).loss.store(mean, std::memory_order_relaxed);
   slot_of(area_).has_loss.store(1, std::memory_order_release);
 }
 
 void RankWriter::accuracy(double share) {
-  if (!area_) return;
   slot_of(area_).accuracy.store(share, std::memory_order_relaxed);
   slot_of(area_).has_accuracy.store(1, std::memory_order_release);
 }
 
 void RankWriter::bucket_done() {
-  if (!area_) return;
   advance(slot_of(area_).bucket);
   advance(slot_of(area_).heartbeat);
 }
 
 void RankWriter::collective() {
-  if (!area_) return;
   advance(slot_of(area_).collective);
   advance(slot_of(area_).heartbeat);
 }
 
 void RankWriter::calls(const CallMark& completed, const CallMark& pending) {
-  if (!area_) return;
   store_call(slot_of(area_).completed, completed);
   store_call(slot_of(area_).pending, pending);
 }
 
 template <typename Record>
 void RankWriter::append(const Record& record) {
-  if (!area_) return;
   RankSlot& slot = slot_of(area_);
   std::atomic<std::uint64_t>& count = slot.counts[kKindOf<Record>];
   const std::uint64_t index = count.load(std::memory_order_relaxed);
@@ -302,7 +293,6 @@ template void RankWriter::append(const ReplicaRecord& record);
 template void RankWriter::append(const TraceRecord& record);
 
 void RankWriter::result(std::string_view text) {
-  if (!area_) return;
   RankSlot& slot = slot_of(area_);
   const std::size_t capacity = slot.layout.result_capacity;
   ensure(text.size() <= capacity, "a rank's result of {} bytes does not fit into {}", text.size(),
@@ -315,7 +305,6 @@ void RankWriter::result(std::string_view text) {
 }
 
 void RankWriter::error(const RankError& error) {
-  if (!area_) return;
   RankSlot& slot = slot_of(area_);
   if (slot.has_error.load(std::memory_order_relaxed) != 0) return;
   store_text(slot.error_kind, error.kind);

@@ -25,7 +25,6 @@ namespace ddpbench::launch {
 // Writes for one rank. It is cheap: plain atomic stores, no system calls. One thread uses it.
 class RankWriter {
  public:
-  RankWriter() = default;  // writes nowhere
   void state(RankState state);
   void begin_step(std::uint32_t epoch, std::uint64_t step);
   void phase(std::uint32_t phase);
@@ -45,7 +44,7 @@ class RankWriter {
  private:
   friend class RankChannels;
   explicit RankWriter(std::byte* area) : area_(area) {}
-  std::byte* area_ = nullptr;
+  std::byte* area_;
 };
 
 // What is read is bounded by the layout that the supervisor made, also where a rank has overwritten

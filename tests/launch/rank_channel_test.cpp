@@ -276,18 +276,5 @@ TEST(RankChannels, RefuseRanksAndDescriptorsThatAreNotTheirs) {
   EXPECT_THROW(RankChannels::adopt(::dup(tiny.fd())), InternalError);
 }
 
-TEST(RankWriter, WithoutChannelsWritesNowhere) {
-  RankWriter writer;
-  writer.state(RankState::training);
-  writer.begin_step(0, 1);
-  writer.phase(0);
-  writer.bucket_done();
-  writer.collective();
-  writer.append(step_record(0));
-  writer.append(bucket_record(0));
-  writer.result("no reader takes this");
-  writer.error({"internal", "nor this", "", 1});
-}
-
 }  // namespace
 }  // namespace ddpbench::launch
