@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bench/host/terminal.h"
+#include "bench/launchers/agent_link.h"
 #include "bench/launchers/agent_source.h"
 #include "bench/launchers/host_list.h"
 #include "bench/launchers/rank_hosts.h"
