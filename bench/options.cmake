@@ -6,7 +6,6 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   commands/info.cpp
   commands/subcommand.cpp
   host/build_info.cpp
-  host/host_network.cpp
   host/environment_capture.cpp
   host/host_limits.cpp
   options/command_words.cpp

@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "bench/host/build_info.h"
-#include "bench/host/host_limits.h"
 #include "kernels/ops/backend.h"
 #include "parallel/launch/rank_environment.h"
 

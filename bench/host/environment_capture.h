@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/host/host_devices.h"
-#include "bench/host/host_network.h"
+#include "bench/host/host_limits.h"
 #include "kernels/runtime/cuda_device.h"
 #include "kernels/runtime/gpu_monitor.h"
 #include "reports/data/report.h"

@@ -2,16 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/host/host_limits.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
 #include <malloc.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <numeric>
 #include <sstream>
 #include <string_view>
@@ -19,9 +28,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "bench/host/host_network.h"
+#include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -172,6 +182,12 @@ double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
+std::string text_of(const sockaddr_in& address) {
+  std::array<char, INET_ADDRSTRLEN> text{};
+  ::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
+  return text.data();
+}
+
 }  // namespace
 
 MemoryLimit memory_limit(const HostLimits& limits) {
@@ -292,6 +308,66 @@ report::MachineSnapshot take_machine_snapshot() {
   snapshot.own_major_page_faults = faults;
   snapshot.own_involuntary_switches = switches;
   return snapshot;
+}
+
+std::string host_name() {
+  utsname system{};
+  return ::uname(&system) == 0 ? system.nodename : "unknown";
+}
+
+bool is_address(const std::string& text) {
+  in_addr address{};
+  return ::inet_pton(AF_INET, text.c_str(), &address) == 1;
+}
+
+Interface find_interface(const std::string& interface) {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    throw ConfigError(fmt::format("--interface={}: the interfaces of this host cannot be read: {}",
+                                  interface, std::strerror(errno)));
+  }
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, &::freeifaddrs);
+  std::vector<std::string> known;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
+    sockaddr_in address{};
+    std::memcpy(&address, each->ifa_addr, sizeof address);
+    const std::string text = text_of(address);
+    if (interface == each->ifa_name || interface == text) return {each->ifa_name, text};
+    known.push_back(fmt::format("{} ({})", each->ifa_name, text));
+  }
+  throw ConfigError(
+      fmt::format("--interface={}: this host has no such interface or address; it "
+                  "has {}",
+                  interface, fmt::join(known, ", ")));
+}
+
+// Connecting a datagram socket only chooses the way.
+std::string address_towards(const std::string& host, double timeout_s) {
+  constexpr std::uint16_t kAnyPort = 9;
+  sockaddr_in address = comm::ipv4_address(host, timeout_s);
+  address.sin_port = htons(kAnyPort);
+  const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in own{};
+  socklen_t length = sizeof own;
+  const bool known =
+      socket &&
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0;
+  if (!known) {
+    throw CommError(
+        fmt::format("no way leads from this host to {}: {}; name the interface: "
+                    "--interface=NAME",
+                    host, std::strerror(errno)));
+  }
+  return text_of(own);
+}
+
+std::string tcp_congestion_control() {
+  std::ifstream file("/proc/sys/net/ipv4/tcp_congestion_control");
+  std::string name;
+  file >> name;
+  return name;
 }
 
 }  // namespace ddpbench::bench

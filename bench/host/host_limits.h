@@ -3,7 +3,8 @@
 //
 // What the system tells of this process and machine: limits, with control groups (of version 1 only
 // the CPU's), processes ended for lack of memory, and the counters that
-// reports/metrics/conditions.h compares.
+// reports/metrics/conditions.h compares. And where this host is in its network: the addresses at
+// which ranks of other hosts reach it, and how its TCP decides how fast it sends.
 #pragma once
 
 #include <cstdint>
@@ -76,5 +77,29 @@ report::MachineSnapshot take_machine_snapshot();
 
 // The same without the values of getrusage and the clock.
 report::MachineSnapshot read_machine_counters(const std::string& root);
+
+// ---- the network ----
+
+// This host's name; "unknown" when the system does not say.
+std::string host_name();
+
+// Whether the text is an IPv4 address ("10.0.0.1"). Those of IPv6 are not known here: they count as
+// names.
+bool is_address(const std::string& text);
+
+// A network interface of this host with its IPv4 address.
+struct Interface {
+  std::string name, address;
+};
+// The one with this name or address. Throws ConfigError that names those that there are.
+Interface find_interface(const std::string& interface);
+
+// The address of this host from which it reaches `host`, a name or an address. Nothing is sent.
+// Throws ConfigError when the host is not known here, CommError when no way leads there.
+std::string address_towards(const std::string& host, double timeout_s);
+
+// "bbr": what connections of this network namespace begin with, unless their route names another.
+// Empty where the system does not say.
+std::string tcp_congestion_control();
 
 }  // namespace ddpbench::bench

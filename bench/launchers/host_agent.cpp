@@ -30,7 +30,6 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/host_limits.h"
-#include "bench/host/host_network.h"
 #include "bench/host/terminal.h"
 #include "bench/launchers/meeting.h"
 #include "bench/options/option_source.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "bench/host/host_network.h"
+#include "bench/host/host_limits.h"
 #include "bench/launchers/agent_source.h"
 #include "bench/launchers/rank_hosts.h"
 #include "bench/plan/run_plan.h"

@@ -22,7 +22,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "bench/host/host_network.h"
+#include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 #include "parallel/launch/grace_times.h"

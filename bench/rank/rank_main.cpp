@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "bench/host/host_network.h"
+#include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
 #include "bench/measure/replica_recorder.h"
 #include "bench/rank/rank_devices.h"

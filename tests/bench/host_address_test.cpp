@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/host/host_network.h"
+#include "bench/host/host_limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
