@@ -117,7 +117,7 @@ BANS = [
     Ban(r"\bsleep_(?:for|until)\b|\b(?:u|nano)?sleep\s*\(", r"parallel/[^/]*", r"",
         "strategies sleep on nothing: wait through Stream, Work or Loader"),
     Ban(r"[cC]lock::now\b|\bclock_gettime\b|\bgettimeofday\b"
-        r"|\b(?:steady_s|seconds_since|utc_time)\s*\(", r"parallel/[^/]*", r"",
+        r"|\b(?:steady_s|utc_time)\s*\(", r"parallel/[^/]*", r"",
         "strategies ask no clock: the device's clock is the device's to tell"),
 ]
 
