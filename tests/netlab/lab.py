@@ -123,8 +123,7 @@ class Lab:
         self.hosts = []
         try:
             self.switch = Holder("--net")
-            self._switch("ip", "link", "add", "br0", "type", "bridge")
-            self._switch("ip", "link", "set", "br0", "up")
+            self._switch("sh", "-ec", "ip link add br0 type bridge; ip link set br0 up")
             for i in range(count):
                 self._add_host(i, rate[i] if isinstance(rate, (list, tuple)) else rate)
         except BaseException:
@@ -152,9 +151,8 @@ class Lab:
             f"p{i}", "netns", str(self.switch.pid))
         self._switch("ip", "link", "set", f"p{i}", "mtu", self.mtu, "master", "br0", "up")
         inside = ("nsenter", "-t", str(holder.pid), "-n")
-        run(*inside, "ip", "link", "set", "lo", "up")
-        run(*inside, "ip", "link", "set", "eth0", "mtu", self.mtu, "up")
-        run(*inside, "ip", "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
+        run(*inside, "sh", "-ec", f"ip link set lo up; ip link set eth0 mtu {self.mtu} up; "
+            f"ip addr add {self.address(i)}/24 dev eth0")
         if self.congestion_control:
             self._choose_congestion_control(i, inside)
         if rate is None:
