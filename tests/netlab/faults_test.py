@@ -289,7 +289,7 @@ class OverGloo(Faults):
 
     def test_a_rank_that_stalls_is_named_with_the_calls_of_all(self):
         with self.job(*WAYS[0], [*ENDLESS, "--inject=stall:rank=2,step=30"]) as made:
-            ended, _ = made.start().finish(within_s=90)
+            ended, _ = made.start().await_work().finish(within_s=90)
             self.expect_codes(made, ended, [4])
             message = self.expect_blame(made, 2, 2, is_heard=False)["error"]["message"]
             self.assertIn("rank 2 on h2 stands still", message)
@@ -316,7 +316,10 @@ def main():
     if why:
         print(f"skipped: {why}")
         sys.exit(netlab_test.SKIPPED)
-    unittest.main(verbosity=2)
+    # Once for all tests.
+    netlab_test.has_backend("gloo")
+    job.has_mpi()
+    unittest.main(testRunner=job.AtOnce())
 
 
 if __name__ == "__main__":

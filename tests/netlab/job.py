@@ -5,21 +5,29 @@
 A job has a laboratory and a folder of its own, so several run at once.
 """
 
+import functools
+import io
 import json
 import multiprocessing
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import traceback
+import unittest
 
 import digits
 import lab
 
 DDPBENCH = ""
 PORT = 29500
-AT_ONCE = 4
+FORK = multiprocessing.get_context("fork")
+# How many jobs there are at once, in all tests of this program: most wait for a deadline. Only so many
+# come to work at once: that takes processor time, and ranks have seconds to meet.
+AT_ONCE = FORK.Semaphore(6)
+STARTING = FORK.Semaphore(2)
 # Fits what a rank over the network sends in about eight steps: the data set does not travel.
 AT_WORK_BYTES = 2_000_000
 
@@ -30,37 +38,75 @@ def mpirun():
     return found and os.path.join(os.path.realpath(os.path.dirname(found)), "mpirun")
 
 
+@functools.cache
 def has_mpi():
     listed = subprocess.run([DDPBENCH, "info"], capture_output=True, text=True, timeout=60).stdout
     return mpirun() is not None and "Open MPI" in listed
 
 
-def at_once(test, cases, trial):
-    """Calls trial(*case) for all cases, some at a time, each in a process of its own."""
-    context = multiprocessing.get_context("fork")
-    free = context.Semaphore(AT_ONCE)
-
-    def run(case, answer):
+def in_processes(calls):
+    """Starts each in a process of its own; yields what they return, in their order."""
+    def answer_to(call, answer):
         lab.die_with_parent()
-        with free:
-            try:
-                trial(*case)
-                answer.send("")
-            except BaseException:  # pylint: disable=broad-except
-                answer.send(traceback.format_exc())
+        answer.send(call())
 
     started = []
-    for case in cases:
-        mine, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=run, args=(case, theirs))
+    for call in calls:
+        mine, theirs = FORK.Pipe(duplex=False)
+        process = FORK.Process(target=answer_to, args=(call, theirs))
         process.start()
         theirs.close()
-        started.append((case, process, mine))
-    for case, process, answer in started:
+        started.append((process, mine))
+    for process, answer in started:
+        yield answer.recv()
+        process.join()
+
+
+def at_once(test, cases, trial):
+    """Calls trial(*case) for all cases, each in a process of its own."""
+    def fault_of(case):
+        try:
+            trial(*case)
+            return ""
+        except BaseException:  # pylint: disable=broad-except
+            return traceback.format_exc()
+
+    faults = in_processes([functools.partial(fault_of, case) for case in cases])
+    for case, said in zip(cases, faults):
         with test.subTest(" ".join(map(str, case))):
-            said = answer.recv()
-            process.join()
             test.assertFalse(said, said)
+
+
+class AtOnce:
+    """A runner of unittest: all tests at once, each in a process of its own; what they say comes in
+    their order. `limit`: so many at a time, where they do not wait for their jobs."""
+
+    def __init__(self, limit=1000):
+        self.free = FORK.Semaphore(limit)
+
+    def run(self, suite):
+        result = unittest.TestResult()
+        tests = list(self._each(suite))
+        calls = [functools.partial(self._run_one, test) for test in tests]
+        for test, (is_good, said) in zip(tests, in_processes(calls)):
+            print(said, file=sys.stderr, flush=True)
+            result.startTest(test)
+            if not is_good:
+                result.failures.append((test, said))
+        return result
+
+    def _each(self, suite):
+        for each in suite:
+            if isinstance(each, unittest.TestSuite):
+                yield from self._each(each)
+            else:
+                yield each
+
+    def _run_one(self, test):
+        with self.free:
+            said = io.StringIO()
+            done = unittest.TextTestRunner(stream=said, verbosity=2).run(test)
+            return done.wasSuccessful(), said.getvalue()
 
 
 class Ended:
@@ -102,12 +148,20 @@ class Job:
                  variables=None, visitors=0):
         self.launcher, self.places, self.arguments = launcher, places, list(arguments)
         self.command = command
+        self.owns_lab = beside is None
+        self.is_starting = self.owns_lab
+        if self.owns_lab:
+            AT_ONCE.acquire()
+            STARTING.acquire()
         self.folder = tempfile.mkdtemp(prefix="netlab-")
         self.desk = max(places) + 1
         self.visitor = self.desk + 1
         self.home = self.folder_of(places[0] if launcher == "plain" else self.desk)
-        self.owns_lab = beside is None
-        self.lab = lab.Lab(self.visitor + visitors) if self.owns_lab else beside.lab
+        try:
+            self.lab = lab.Lab(self.visitor + visitors) if self.owns_lab else beside.lab
+        except BaseException:
+            self._leave_room()
+            raise
         self.secret = os.urandom(16).hex()
         self.variables = variables or {}
         self.processes = []
@@ -133,6 +187,17 @@ class Job:
             process.popen.kill()
             process.popen.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._leave_room()
+
+    def _leave_room(self):
+        self._let_others_start()
+        if self.owns_lab:
+            AT_ONCE.release()
+
+    def _let_others_start(self):
+        if self.is_starting:
+            self.is_starting = False
+            STARTING.release()
 
     def folder_of(self, host):
         return os.path.join(self.folder, f"h{host}")
@@ -217,6 +282,7 @@ class Job:
             if ended or time.monotonic() > end:
                 raise AssertionError(f"the ranks did not come to work: {self.said()}")
             time.sleep(0.05)
+        self._let_others_start()
         time.sleep(1.5)
         return self
 

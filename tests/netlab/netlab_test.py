@@ -8,6 +8,7 @@
 Exits with 77 (skipped) where there can be no such hosts.
 """
 
+import functools
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ import time
 import unittest
 
 import digits
+import job
 import lab
 
 SKIPPED = 77
@@ -31,6 +33,7 @@ CONFIG = {"model": "lenet5", "dataset": {"name": "mnist"}, "batch_size": 8, "epo
           "timeout": TIMEOUT_S}
 
 
+@functools.cache
 def has_backend(name):
     """Whether the program has a backend that works here."""
     with tempfile.TemporaryDirectory() as folder:
@@ -476,4 +479,5 @@ if __name__ == "__main__":
     if WHY:
         print(f"skipped: {WHY}")
         sys.exit(SKIPPED)
-    unittest.main(verbosity=2)
+    has_backend("gloo")  # once for all tests
+    unittest.main(testRunner=job.AtOnce(2))
