@@ -24,11 +24,14 @@ import netlab_test
 
 DEADLINE_S = 12
 GRACE_S = 5
-# Steps that cost little processor time, as many jobs run at once.
-SLOW = "--inject=slow:rank=0,phase=forward,ms=10"
+# Steps that cost little processor time, as many jobs run at once: a rank that is slow in its calls
+# sleeps, in a phase it computes.
+SLOW = "--inject=slow:rank=0,ms=10"
 ENDLESS = ["--steps=100000", "--epochs=9999", "--verify-steps=0", f"--timeout={DEADLINE_S}", SLOW]
-# At least ten seconds.
-SHORT = ["--steps=60", "--epochs=7", "--verify-steps=0", "--timeout=40", SLOW.replace("10", "25")]
+# About ten seconds: a step of ddp has one call, of ps three.
+SHORT = {strategy: ["--steps=60", f"--epochs={epochs}", "--verify-steps=0", "--timeout=40",
+                    SLOW.replace("10", "25")]
+         for strategy, epochs in (("ddp", 7), ("ps", 3))}
 # Each launcher, backend and strategy with each other in some; the last rank is hit. (launcher,
 # backend, strategy, host of each rank)
 WAYS = [("plain", "gloo", "ddp", (0, 1, 2)), ("plain", "shm+gloo", "ps", (0, 1, 1)),
@@ -58,7 +61,7 @@ class Faults(unittest.TestCase):
 
     def train_through_a_cut(self, *way):
         """Cuts host 1 off for 3 seconds, which only delays the job."""
-        with self.job(*way, SHORT) as made:
+        with self.job(*way, SHORT[way[2]]) as made:
             made.start().await_work()
             made.lab.cut(1)
             time.sleep(3)
@@ -106,7 +109,7 @@ class Faults(unittest.TestCase):
 
     def train_beside_half_open_connections(self, *way):
         """Connections of another host to the port of the job, which are there when it is cut off."""
-        with self.job(*way, SHORT, visitors=1) as made:
+        with self.job(*way, SHORT[way[2]], visitors=1) as made:
             made.start().await_work()
             code = ("import socket, time\n"
                     "sockets = []\n"
