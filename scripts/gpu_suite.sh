@@ -118,7 +118,7 @@ part() {
 
 # Packs all files into one archive. A stopped script leaves the last complete one.
 pack() {
-  if ! tar --create --gzip --file "$archive.new" --directory "$(dirname "$out")" "$(basename "$out")" ||
+  if ! tar --create --gzip --file "$archive.new" --directory "${out%/*}/" "${out##*/}" ||
     ! mv -f "$archive.new" "$archive"; then
     say "$archive cannot be written"
   fi
@@ -157,7 +157,7 @@ stage() {
     say "$name: $result; the end of $log:"
     tail -n 12 "$log" >&2 2>/dev/null || true
   fi
-  if [[ -f $log ]]; then
+  if [[ -s $log ]]; then
     remark=$(grep -E 'tests passed|  PASSED  |ERROR SUMMARY|RACECHECK SUMMARY|^error:' "$log" | tail -n 1 || true)
     if [[ $result != ok && -z $remark ]]; then
       remark=$(grep -v '^ *$' "$log" | tail -n 1 | cut -c 1-200 || true)
@@ -181,7 +181,7 @@ writing() {
   stage "$@"
   if [[ -e $file ]]; then written+=("$file"); fi
   if [[ $result == "not run"* && -e $file.earlier ]]; then mv -f "$file.earlier" "$file"; fi
-  rm -f "$file.earlier"
+  if [[ -e $file.earlier ]]; then rm -f "$file.earlier"; fi
 }
 
 # bench NAME OPTION...: writes one report into the folder reports/.

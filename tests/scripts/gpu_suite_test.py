@@ -22,8 +22,7 @@ CMAKE = """#!/bin/bash
 echo "$*" >>"$STAGE/cmake-log"
 [[ $1 == --build ]] || { [[ ! -e $STAGE/no-configure ]]; exit; }
 mkdir -p "$2/bin" "$2/lib/ddpbench"
-cp "$STAGE"/programs/cuda* "$STAGE"/programs/ops* "$2/bin"
-cp "$STAGE"/programs/ddpbench "$2/bin" && touch "$2/lib/ddpbench/libddpbench_cuda.so"
+cp "$STAGE"/programs/* "$2/bin" && : >"$2/lib/ddpbench/libddpbench_cuda.so"
 [[ ! -e $STAGE/no-build ]]
 """
 OLD_CMAKE = "#!/bin/bash\necho 'cmake version 3.22.1'\n"
@@ -39,12 +38,12 @@ if [[ $1 == show ]]; then
   # As the program: reports of collectives have a table of their own and no markdown.
   if [[ $* == */comm-* && $* == *--format=markdown* ]]; then echo 'holds collectives' >&2; exit 2; fi
   if [[ -e $STAGE/one-broken && $* == */graphs.json* ]]; then exit 2; fi
-  for file; do [[ $file == *.json ]] && echo "table of $(basename "$file")"; done
+  for file; do [[ $file == *.json ]] && echo "table of ${file##*/}"; done
   exit 0
 fi
 for option; do
   [[ $option == --json=* && -e ${option#--json=} && $* != *--force* ]] && { echo 'is there already'; exit 2; }
-  [[ $option == --json=* ]] && touch "${option#--json=}"
+  [[ $option == --json=* ]] && : >>"${option#--json=}"
   [[ -e $STAGE/no-bf16 && $option == --precision=bf16 ]] && { echo 'ddpbench: no bf16'; exit 3; }
 done
 exit 0
@@ -55,7 +54,7 @@ if [[ ! -e $STAGE/nothing-matches ]]; then echo '[       OK ] Cuda.A (0 ms)'; fi
 echo '========= ERROR SUMMARY: 0 errors'
 """
 GPU_TESTS = """#!/bin/bash
-echo "$(basename "$0") $GTEST_SHARD_INDEX/$GTEST_TOTAL_SHARDS data=$DDPBENCH_TEST_DATA_DIR $*" >>"$STAGE/gpu-tests-log"
+echo "${0##*/} $GTEST_SHARD_INDEX/$GTEST_TOTAL_SHARDS data=$DDPBENCH_TEST_DATA_DIR $*" >>"$STAGE/gpu-tests-log"
 if [[ -e $STAGE/slow ]]; then sleep 100; fi
 if [[ -e $STAGE/all-skip ]]; then
   printf 'x_test.cpp:9: Skipped\\nneeds a GPU: there is no NVIDIA driver\\n\\n[  SKIPPED ] Cuda.A (0 ms)\\n'
@@ -69,7 +68,7 @@ echo '[  PASSED  ] 7 tests.'
 # Python without PyTorch and without NVIDIA's packages.
 PYTHON = """#!/bin/bash
 [[ $1 == -c ]] && { echo 'no module torch' >&2; exit 1; }
-exec python3 "$@"
+exec python3 -S "$@"
 """
 # Writes JSON like Google Benchmark.
 OPS_BENCH = """#!/bin/bash
