@@ -62,12 +62,9 @@ void write_small_configuration(Program& program) {
 }
 
 void CudaProgram::SetUp() {
+  if (on_stand_in()) return;
   const std::string reason = why_not("fp32");
-  if (on_stand_in()) {
-    ASSERT_EQ(reason, "");
-  } else if (!reason.empty()) {
-    GTEST_SKIP() << "needs a GPU: " << reason;
-  }
+  if (!reason.empty()) GTEST_SKIP() << "needs a GPU: " << reason;
 }
 
 nlohmann::json CudaProgram::run(const std::string& strategy, std::vector<std::string> more) {

@@ -18,7 +18,7 @@ class CudaProgram : public testing::Test {
 
  protected:
   CudaProgram();
-  // Skips with the reason where the program finds no GPU.
+  // Skips with the reason where the program finds no GPU; stand-ins are always there.
   void SetUp() override;
 
   // Whether the GPU computes in this precision.
