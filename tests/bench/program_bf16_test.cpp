@@ -103,14 +103,13 @@ TEST_F(ProgramBf16, FaultsOfNormalisedNetworksAreFound) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return program.run(small_run("ps", arguments));
   };
-  for (const char* sync : {"--sync-batch-norm=off", "--sync-batch-norm=on"}) {
-    for (const char* devices : {"--gpus=2", "--gpus=3"}) {
-      SCOPED_TRACE(fmt::format("{} {}", sync, devices));
-      const auto healthy = run({sync, devices});
-      ASSERT_EQ(healthy.exit_code, 0) << healthy.err;
-      EXPECT_EQ(program.report()["runs"][0]["verification"]["status"], "passed");
-      EXPECT_EQ(run({sync, devices, "--inject=missing_bucket:bucket=2"}).exit_code, 5);
-    }
+  for (const auto& [sync, devices] :
+       {std::pair("--sync-batch-norm=off", "--gpus=3"), {"--sync-batch-norm=on", "--gpus=2"}}) {
+    SCOPED_TRACE(fmt::format("{} {}", sync, devices));
+    const auto healthy = run({sync, devices});
+    ASSERT_EQ(healthy.exit_code, 0) << healthy.err;
+    EXPECT_EQ(program.report()["runs"][0]["verification"]["status"], "passed");
+    EXPECT_EQ(run({sync, devices, "--inject=missing_bucket:bucket=2"}).exit_code, 5);
   }
 }
 

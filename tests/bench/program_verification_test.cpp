@@ -295,12 +295,12 @@ class OptimizedRun : public VerifiedProgram,
   }
 };
 
-TEST_P(OptimizedRun, AgreesWithOneDeviceInEveryStrategy) {
+TEST_P(OptimizedRun, AgreesWithOneDeviceWhoeverUpdates) {
   const auto result = program.run(
-      small_run("dp,ddp,ps", with({"--verify-steps=10", "--gpus=3", "--ps-update=server,worker"})));
+      small_run("ddp,ps", with({"--verify-steps=10", "--gpus=3", "--ps-update=server,worker"})));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const json report = program.report();
-  ASSERT_EQ(report["runs"].size(), 4);
+  ASSERT_EQ(report["runs"].size(), 3);
   for (const json& run : report["runs"]) {
     EXPECT_EQ(run["verification"]["status"], "passed");
     EXPECT_LT(run["verification"]["tolerance"], 0.05);
