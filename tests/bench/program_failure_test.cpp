@@ -153,8 +153,7 @@ TEST_P(CollectiveFailure, AStoppedRankIsNamedAfterTheTimeout) {
       testing::MatchesRegex(GetParam() == "localsgd" ? "all_reduce" : "reduce_scatter|all_gather"));
 }
 
-INSTANTIATE_TEST_SUITE_P(, CollectiveFailure,
-                         testing::Values("zero1", "zero2", "zero3", "localsgd"),
+INSTANTIATE_TEST_SUITE_P(, CollectiveFailure, testing::Values("zero1", "zero3", "localsgd"),
                          [](const auto& p) { return p.param; });
 
 // A strategy of one process has no peers: only the supervisor notices.
@@ -225,7 +224,7 @@ TEST_P(Interrupt, InMidEpochLeavesAPartialReportAndNoProcess) {
                   [&](int pid) {
                     EXPECT_TRUE(Program::wait_until(
                         [&] { return program.processes().size() >= GetParam().processes; }));
-                    ::usleep(3'000'000);  // well past set-up, into the epoch
+                    ::usleep(2'000'000);  // well past set-up, into the epoch
                     ::kill(pid, GetParam().signal);
                   });
   EXPECT_EQ(result.exit_code, 130) << result.err;

@@ -116,7 +116,7 @@ TEST_P(StoppedSupervisor, GoesOnAfterLongerThanTheTimeout) {
   program.write("lenet.json", test::small_config(
                                   {.epochs = 20, .steps = 100, .verify_steps = 0, .timeout_s = 3}));
   // Fast devices would have trained before the stop.
-  const auto arguments = small_run("ddp", {"--inject=slow:rank=1,phase=forward,ms=2"});
+  const auto arguments = small_run("ddp", {"--inject=slow:rank=1,ms=2"});
   const ProgramResult result = program.run(arguments, [&](int pid) {
     EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
     if (!at_start) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
@@ -339,7 +339,7 @@ TEST_F(Limits, OfAControlGroupsMemoryEndARankAndTheSupervisorLeavesTheReport) {
 
 TEST_F(Limits, OfSeveralCommandsWithOneReportOneRunsAndTheOthersAreRefusedBeforeTraining) {
   std::vector<std::map<std::string, std::string>> four(4);
-  const auto results = program.run_together(small_run("ddp", {"--repetitions=8"}), four);
+  const auto results = program.run_together(small_run("ddp", {"--repetitions=4"}), four);
   int done = 0;
   for (const ProgramResult& result : results) {
     if (result.exit_code == 0) {
@@ -351,7 +351,7 @@ TEST_F(Limits, OfSeveralCommandsWithOneReportOneRunsAndTheOthersAreRefusedBefore
     EXPECT_THAT(result.out, Not(HasSubstr("steps"))) << "it has trained";
   }
   EXPECT_EQ(done, 1);
-  EXPECT_EQ(program.report()["runs"].size(), 8U);
+  EXPECT_EQ(program.report()["runs"].size(), 4U);
 }
 
 TEST_F(Limits, APlannedReportIsThereFromTheStart) {
