@@ -38,7 +38,9 @@ std::string CudaProgram::why_not(const std::string& precision) {
   return result.exit_code == 0 ? "" : result.err.substr(0, result.err.find('\n'));
 }
 
-bool CudaProgram::has_precision(const std::string& precision) { return why_not(precision).empty(); }
+bool CudaProgram::has_precision(const std::string& precision) {
+  return on_stand_in() || why_not(precision).empty();
+}
 
 CudaProgram::CudaProgram() {
   show_gpus(program);

@@ -21,7 +21,7 @@ class CudaProgram : public testing::Test {
   // Skips with the reason where the program finds no GPU; stand-ins are always there.
   void SetUp() override;
 
-  // Whether the GPU computes in this precision.
+  // Whether the GPU computes in this precision; a stand-in does in each.
   bool has_precision(const std::string& precision);
 
   // Runs the program and returns the one run of its report.
