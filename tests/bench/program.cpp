@@ -157,9 +157,13 @@ nlohmann::json Program::report(const std::string& name) const {
   const std::string text = read(name);
   EXPECT_FALSE(text.empty()) << name << " was not written";
   if (text.empty()) return {};
-  const auto json = nlohmann::json::parse(text);
-  for (const std::string& error : schema_errors(json, DDPBENCH_REPORT_SCHEMA)) {
-    ADD_FAILURE() << error;
+  auto& [known, json] = reports_[name];
+  if (text != known) {
+    json = nlohmann::json::parse(text);
+    for (const std::string& error : schema_errors(json, DDPBENCH_REPORT_SCHEMA)) {
+      ADD_FAILURE() << error;
+    }
+    known = text;
   }
   return json;
 }

@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddpbench::test {
@@ -64,6 +65,8 @@ class Program {
 
  private:
   std::filesystem::path directory_;
+  // The last text of each report, and what it says: tests ask for one again and again.
+  mutable std::map<std::string, std::pair<std::string, nlohmann::json>> reports_;
 };
 
 // Writes drawn digits to MNIST's four files in a folder of the program's directory.

@@ -3,6 +3,7 @@
 #include "tests/reports/schema_validator.h"
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -48,7 +49,8 @@ std::vector<std::string> SchemaValidator::errors(const nlohmann::json& document)
 
 std::vector<std::string> schema_errors(const nlohmann::json& document,
                                        const std::string& schema_path) {
-  return SchemaValidator(schema_path).errors(document);
+  static std::map<std::string, SchemaValidator> known;  // to read one takes longer than to validate
+  return known.try_emplace(schema_path, schema_path).first->second.errors(document);
 }
 
 }  // namespace ddpbench::test
