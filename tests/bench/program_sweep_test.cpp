@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/bench/program.h"
@@ -93,38 +94,44 @@ TEST_F(Sweep, RecordsTheConditionsOfEveryRun) {
   EXPECT_TRUE(conditions["notes"].is_array());
 }
 
-class WarmUp : public Sweep, public testing::WithParamInterface<std::string> {};
-
-TEST_P(WarmUp, GoesOnUntilStepsAreSteadyOrTheLimit) {
-  ASSERT_EQ(
-      program.run(small_run(GetParam(), {"--warmup-steps=2", "--warmup-max-steps=40"})).exit_code,
-      0);
-  const json step = program.report()["runs"][0]["step"];
-  EXPECT_GE(step["warmup"], 10);
-  EXPECT_LE(step["warmup"], 40);
-  ASSERT_TRUE(step["warmup_steady"].is_boolean());
-  if (step["warmup"] < 40) {
-    EXPECT_TRUE(step["warmup_steady"].get<bool>());
+class WarmUp : public Sweep {
+ protected:
+  // Runs of five strategies.
+  json runs_with(const std::vector<std::string>& options) {
+    const auto result = program.run(small_run("single,dp,ddp,ps,localsgd", options));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    json runs = program.report()["runs"];
+    EXPECT_EQ(runs.size(), 5u);
+    return runs;
   }
-  EXPECT_EQ(step["count"], 3);
+};
+
+TEST_F(WarmUp, GoesOnUntilStepsAreSteadyOrTheLimit) {
+  for (const json& run : runs_with({"--warmup-steps=2", "--warmup-max-steps=40"})) {
+    SCOPED_TRACE(run["strategy"]);
+    const json& step = run["step"];
+    EXPECT_GE(step["warmup"], 10);
+    EXPECT_LE(step["warmup"], 40);
+    ASSERT_TRUE(step["warmup_steady"].is_boolean());
+    if (step["warmup"] < 40) {
+      EXPECT_TRUE(step["warmup_steady"].get<bool>());
+    }
+    EXPECT_EQ(step["count"], 3);
+  }
 }
 
-TEST_P(WarmUp, LeavesNoTraceInTheTraining) {
-  ASSERT_EQ(program.run(small_run(GetParam(), {"--warmup-steps=0"})).exit_code, 0);
-  const json cold = program.report()["runs"][0];
-  ASSERT_EQ(
-      program.run(small_run(GetParam(), {"--warmup-steps=12", "--warmup-max-steps=30", "--force"}))
-          .exit_code,
-      0);
-  const json warm = program.report()["runs"][0];
-  EXPECT_EQ(cold["step"]["warmup"], 0);
-  EXPECT_TRUE(cold["step"]["warmup_steady"].is_null());
-  EXPECT_GE(warm["step"]["warmup"], 12);
-  EXPECT_EQ(cold["epochs"][0]["train_loss"], warm["epochs"][0]["train_loss"]);
+TEST_F(WarmUp, LeavesNoTraceInTheTraining) {
+  const json all_cold = runs_with({"--warmup-steps=0"});
+  const json all_warm = runs_with({"--warmup-steps=12", "--warmup-max-steps=30", "--force"});
+  for (std::size_t i = 0; i < std::min(all_cold.size(), all_warm.size()); ++i) {
+    const json &cold = all_cold[i], &warm = all_warm[i];
+    SCOPED_TRACE(cold["strategy"]);
+    EXPECT_EQ(cold["step"]["warmup"], 0);
+    EXPECT_TRUE(cold["step"]["warmup_steady"].is_null());
+    EXPECT_GE(warm["step"]["warmup"], 12);
+    EXPECT_EQ(cold["epochs"][0]["train_loss"], warm["epochs"][0]["train_loss"]);
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(, WarmUp, testing::Values("single", "dp", "ddp", "ps", "localsgd"),
-                         [](const auto& p) { return p.param; });
 
 TEST_F(Sweep, RepeatsForPrecisionUntilTheLimitAndMarksWhatIsNoisy) {
   const auto result = program.run(

@@ -84,14 +84,24 @@ class NormalizedNetwork : public CudaProgram {
     {"name": "relu2", "type": "relu"},
     {"name": "head", "type": "linear", "out_features": 10}]})");
   }
+  // Trained runs of one command.
+  json run_all(const std::string& strategies, std::vector<std::string> more) {
+    more.insert(more.end(), {"--device=cuda", "--precision=fp32", "--force"});
+    const auto result = program.run(test::small_run(strategies, more));
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    json runs = program.report()["runs"];
+    for (const json& run : runs) expect_trained_on_cuda(run);
+    return runs;
+  }
 };
 
 // In recorded steps, too, ranks count their batches and take rank 0's running statistics.
 TEST_F(NormalizedNetwork, TrainsAlikeInEveryStrategy) {
-  for (const std::string strategy : {"dp", "ddp", "ps"}) {
+  const json runs = run_all("dp,ddp,ps", {});
+  ASSERT_EQ(runs.size(), 3u);
+  for (const json& trained : runs) {
+    const std::string strategy = trained.at("strategy");
     SCOPED_TRACE(strategy);
-    const json trained = run(strategy, {"--precision=fp32"});
-    expect_trained_on_cuda(trained);
     EXPECT_EQ(trained.at("phases").contains("replicate_s"), strategy != "ps");
     EXPECT_EQ(trained.at("strategy_options").value("cuda_graph", false), strategy == "ddp");
   }
@@ -102,11 +112,10 @@ TEST_F(NormalizedNetwork, TrainsAlikeInEveryStrategy) {
 }
 
 TEST_F(NormalizedNetwork, AccumulatesInEveryStrategyWithoutGraphs) {
-  for (const std::string strategy : {"single", "dp", "ddp", "ps", "zero1", "zero2", "zero3"}) {
-    SCOPED_TRACE(strategy);
-    const json trained = run(strategy, {"--precision=fp32", "--accumulation-steps=2"});
-    expect_trained_on_cuda(trained);
-    EXPECT_FALSE(trained.at("strategy_options").value("cuda_graph", false));
+  const json runs = run_all("single,dp,ddp,ps,zero1,zero2,zero3", {"--accumulation-steps=2"});
+  ASSERT_EQ(runs.size(), 7u);
+  for (const json& trained : runs) {
+    EXPECT_FALSE(trained.at("strategy_options").value("cuda_graph", false)) << trained;
   }
   expect_trained_on_cuda(
       run("localsgd", {"--precision=fp32", "--accumulation-steps=2", "--sync-every=1"}));
