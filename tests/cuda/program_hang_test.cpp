@@ -28,10 +28,10 @@ void PrintTo(const HangCase& c, std::ostream* out) { *out << c.strategy << " at 
 
 class HungDevice : public test::CudaProgram, public testing::WithParamInterface<HangCase> {
  protected:
-  // The base asks the program about the device first, which hangs from here on.
   void SetUp() override {
     CudaProgram::SetUp();
-    std::filesystem::remove_all(program.path(".cache"));  // with so few digits it ends before
+    // With few digits a late event is never reached.
+    if (GetParam().events > 100) std::filesystem::remove_all(program.path(".cache"));
     program.environment["STAND_IN_HANGS_AT"] = std::to_string(GetParam().events);
     const test::Variables launcher = test::world(1, test::free_port())[0];
     program.environment.insert(launcher.begin(), launcher.end());
