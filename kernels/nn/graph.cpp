@@ -133,24 +133,6 @@ std::size_t conversion_bytes(const ParameterPlan& parameters) {
   return most;
 }
 
-// Calls body(call, whether it is forward) for what a step computes, without what it computes again.
-template <typename Body>
-void for_each_call(const Plan& plan, const Body& body) {
-  for (const std::vector<PlannedCall>* calls : {&plan.forward, &plan.backward}) {
-    for (const PlannedCall& call : *calls) {
-      if (call.direction != Direction::recompute) body(call, call.direction == Direction::forward);
-    }
-  }
-}
-
-std::string layouts_of(const Plan& plan, const PlannedCall& call) {
-  std::string text;
-  for (const int input : call.inputs) {
-    text += layout_at(plan, input, call.micro).tag + (input == call.inputs.back() ? "" : ", ");
-  }
-  return text + " -> " + layout_at(plan, call.output, call.micro).tag;
-}
-
 }  // namespace
 
 ProgramMemory Graph::Memory::views() const {
@@ -258,36 +240,6 @@ float* Graph::output_gradient(std::size_t k) const {
 }
 
 float* Graph::input_gradient() const { return floats_of(plan_.input_gradient); }
-
-std::string Graph::describe() const {
-  std::string text;
-  for (const PlannedCall& call : plan_.forward) {
-    text += fmt::format("{}: {}, {}, {} x {} samples\n", call.name, call.op->plan().description,
-                        layouts_of(plan_, call), plan_.repeats(call.micro),
-                        call.micro ? plan_.micro_batch : plan_.batch);
-  }
-  return text;
-}
-
-std::vector<std::size_t> Graph::exchanges() const {
-  std::vector<std::size_t> exchanges;
-  for_each_call(plan_, [&](const PlannedCall& call, bool forward) {
-    const ops::OpPlan& op = call.op->plan();
-    const std::size_t bytes = forward ? op.forward_exchange_bytes : op.backward_exchange_bytes;
-    if (bytes > 0) exchanges.push_back(bytes);
-  });
-  return exchanges;
-}
-
-double Graph::step_flops() const {
-  double flops = 0;
-  for_each_call(plan_, [&](const PlannedCall& call, bool forward) {
-    const ops::OpPlan& op = call.op->plan();
-    flops += (forward ? op.forward_flops : op.backward_flops) *
-             static_cast<double>(plan_.repeats(call.micro));
-  });
-  return flops;
-}
 
 void Graph::forward(Stream& stream, const float* input, ops::Mode mode,
                     const ops::SamplePlaces& places) {

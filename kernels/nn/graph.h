@@ -39,15 +39,8 @@ class Graph {
   std::int64_t batch() const { return plan_.batch; }
   // Samples of a micro-batch of the micro-batched part; 0: none.
   std::int64_t micro_batch() const { return plan_.micro_batch; }
-  // One line for each planned operation: name, description, layouts, samples.
-  std::string describe() const;
   // Calls of a forward and a backward pass in order: "conv1+relu1 forward, micro-batch 3 of 8".
   const std::vector<std::string>& call_names() const { return program_.call_names(); }
-  // Floating-point operations of one forward + backward pass.
-  double step_flops() const;
-  // The exchanges with the other parts of the batch in one forward + backward pass: the bytes that
-  // this part gives to each other one.
-  std::vector<std::size_t> exchanges() const;
 
   // Flat, plan().weight_bytes; with units nothing, but between hold_whole() and drop_whole().
   const Buffer& weights() const { return parameters_.has_units() ? whole_ : memory_.weights; }

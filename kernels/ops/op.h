@@ -114,9 +114,6 @@ struct OpPlan {
   // Floating-point operations of one forward call and one backward call (multiply-add = 2).
   double forward_flops = 0;
   double backward_flops = 0;
-  // The bytes that one call gives to each other part of the batch (BatchParts::gather); 0: none.
-  std::size_t forward_exchange_bytes = 0;
-  std::size_t backward_exchange_bytes = 0;
 };
 
 class Op {

@@ -222,12 +222,8 @@ INSTANTIATE_TEST_SUITE_P(Graph, EquivalentGraph, ::testing::ValuesIn(comparisons
 TEST(MicroBatching, EndsAtAnOperationThatCouplesSamples) {
   TestGraph test(residual_network(), coupled_adds, {.batch = 6, .micro_batch = 2});
   EXPECT_EQ(test.graph().micro_batch(), 2);
-  const std::string text = test.graph().describe();
-  EXPECT_NE(text.find("right: conv2d 1x1 4->4, plain -> plain, 3 x 2 samples"), std::string::npos)
-      << text;
-  EXPECT_NE(text.find("skip_relu+pool: max_pool2d 2x2 +relu, plain -> plain, 1 x 6 samples"),
-            std::string::npos)
-      << text;
+  EXPECT_THAT(test.graph().call_names(), testing::IsSupersetOf({"right forward, micro-batch 3 of 3",
+                                                                "skip_relu+pool forward"}));
   TestGraph expected(residual_network(), reference, {.batch = 6, .micro_batch = 0});
   expected.train();
   test.train();

@@ -162,23 +162,6 @@ TEST_P(AnyGraph, LogitsOutliveBackward) {
             logits);
 }
 
-TEST_P(AnyGraph, DescribesEachOperationOnALine) {
-  TestGraph test = make(simple_cnn());
-  const std::string text = test.graph().describe();
-  EXPECT_THAT(text, HasSubstr("conv1: conv2d 3x3 1->32"));
-  EXPECT_THAT(text, HasSubstr("\nrelu1+pool1: max_pool2d"));
-  EXPECT_THAT(text, HasSubstr("fc1+relu3: linear"));
-}
-
-TEST_P(AnyGraph, CountsTheOperationsOfAStep) {
-  TestGraph test = make(simple_cnn(), 8);
-  // Multiply-adds of a sample: conv1 32*9*784 (no input gradient), conv2 64*288*196, fc1 3136*128,
-  // fc2 128*10.
-  const double macs = 2.0 * 225792 + 3.0 * 3612672 + 3.0 * 401408 + 3.0 * 1280;
-  // Bias and ReLU may also count: a fraction of a per cent.
-  EXPECT_NEAR(test.graph().step_flops(), 8 * 2 * macs, 0.005 * 8 * 2 * macs);
-}
-
 INSTANTIATE_TEST_SUITE_P(Graph, AnyGraph, ::testing::ValuesIn(variants()),
                          [](const auto& instance) { return instance.param.name; });
 
@@ -278,7 +261,7 @@ TEST(Graph, AsksForItsMemoryBeforeAnythingIsAllocated) {
   };
   try {
     Graph graph(simple_cnn(), device, *backend, {.batch = 64, .admit = admit});
-    FAIL() << "a graph of " << graph.describe();
+    FAIL() << "a graph of " << graph.model().name;
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("simple_cnn needs "));
     EXPECT_THAT(error.what(), HasSubstr("small:0, which has 5242880 free; use a smaller batch\n"));

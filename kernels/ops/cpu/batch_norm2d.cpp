@@ -44,12 +44,7 @@ class BatchNorm2d : public Op {
     plan_.recomputes_output = !desc.fuse_add;
     plan_.adds_grad_outputs = true;
     const auto partial = static_cast<std::size_t>(maps_.partial_count());
-    if (desc.parts != nullptr) {
-      parts_ = desc.parts->count();
-      plan_.forward_exchange_bytes = exchange_bytes();
-      // Sums over all parts serve the input's gradient alone.
-      if (desc.needs_grad_input) plan_.backward_exchange_bytes = exchange_bytes();
-    }
+    if (desc.parts != nullptr) parts_ = desc.parts->count();
     plan_.workspace_bytes =
         (partial + 2 * channels_ + gathered()) * sizeof(double) + 5 * channels_ * kFloat;
     plan_.description += fmt::format(" ({})", to_string(team_.simd));
@@ -91,7 +86,8 @@ class BatchNorm2d : public Op {
     norm_gradient_sums(team_, maps_, x, gradient, addend, memory.partial, memory.first,
                        memory.second);
     if (desc_.affine) put_gradients(args, memory, inv_std);
-    if (plan_.backward_exchange_bytes > 0) join_sums(stream, memory);
+    // Sums over all parts serve the input's gradient alone.
+    if (desc_.parts != nullptr && desc_.needs_grad_input) join_sums(stream, memory);
     void* const dx = args.grad_inputs[0];
     if (dx == nullptr) return;
     if (addend != nullptr) {

@@ -78,8 +78,9 @@ class BatchNorm2d final : public Op {
     check(sum_gradients(shape_, gradient, at<void>(args.workspace, pieces_), of_parameters, factors,
                         own(args.workspace), native),
           where_, "sum_gradients");
-    // By the plan, which is the same on all parts: all take part in an exchange.
-    if (plan_.backward_exchange_bytes > 0) {
+    // Sums over all parts serve the input's gradient alone. The description, which is the same on
+    // all parts, decides, so that all take part in an exchange.
+    if (desc_.parts != nullptr && desc_.needs_grad_input) {
       check(join_gradients(shape_, parts(), gather(stream, args.workspace), gradient.by, factors,
                            native),
             where_, "join_gradients");
@@ -129,13 +130,11 @@ class BatchNorm2d final : public Op {
   std::uint32_t parts() const { return static_cast<std::uint32_t>(desc_.parts->count()); }
 
   void plan_parts(WorkspaceLayout& workspace) {
-    const std::size_t pair = 2 * shape_.channels * sizeof(ChannelSums);
-    own_ = workspace.add(pair);
-    all_ = workspace.add(pair * desc_.parts->count());
-    plan_.forward_exchange_bytes = pair;
-    // Sums over all parts serve the input's gradient alone.
-    if (desc_.needs_grad_input) plan_.backward_exchange_bytes = pair;
+    own_ = workspace.add(exchange_bytes());
+    all_ = workspace.add(exchange_bytes() * desc_.parts->count());
   }
+
+  std::size_t exchange_bytes() const { return 2 * shape_.channels * sizeof(ChannelSums); }
 
   // Null: the batch is not divided.
   ChannelSums* own(void* workspace) const {
@@ -144,7 +143,7 @@ class BatchNorm2d final : public Op {
 
   const ChannelSums* gather(Stream& stream, void* workspace) const {
     auto* const all = at<ChannelSums>(workspace, all_);
-    desc_.parts->gather(stream, own(workspace), all, plan_.forward_exchange_bytes);
+    desc_.parts->gather(stream, own(workspace), all, exchange_bytes());
     context_->use(stream);
     return all;
   }
