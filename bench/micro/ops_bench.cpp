@@ -6,7 +6,7 @@
 //
 //   ops_bench --benchmark_filter=conv2/ --benchmark_repetitions=5
 //   ops_bench --benchmark_enable_random_interleaving=true --benchmark_repetitions=15
-//       --benchmark_report_aggregates_only=true --benchmark_filter='conv3x3.*56x56.*threads:1'
+//       --benchmark_report_aggregates_only=true --benchmark_filter='conv3x3.*threads:1'
 //   ops_bench --device=cuda --benchmark_out=ops.json --benchmark_out_format=json
 //
 // Own options: --module=PATH of the CUDA module, --size=N in place of all numbers of samples and
@@ -14,6 +14,8 @@
 // replayed as often; the larger sizes are beyond its L2 cache. On a CPU compare by the `min` of the
 // processor time, because what else a machine does only adds time. Without the CUDA module or a
 // GPU the program says so and exits with 3.
+#include "bench/micro/ops_bench.h"
+
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -23,7 +25,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "bench/micro/op_run.h"
 #include "kernels/ops/cuda_backend.h"
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/cuda_module.h"
@@ -327,7 +328,6 @@ int run(int argc, char** argv) {
   register_step({variants.front()}, batches);
   register_network(simple_cnn, variants, batches);
   register_network(resnet50, variants, {32});
-  if (!settings.cuda) register_convolutions(variants);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Counted bytes against sums by hand.
-#include "bench/micro/op_run.h"
+#include "bench/micro/ops_bench.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
 

@@ -15,8 +15,7 @@ namespace ddpbench::ops::onednn {
 std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
-// How a convolution is computed: by a rule (conv2d.cpp), or, for tests and measurements, in one
-// way.
+// How a convolution is computed: by a rule (conv2d.cpp), or, for tests, in one way.
 enum class ConvAlgorithm : std::uint8_t { automatic, direct, winograd };
 std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc,
                                 ConvAlgorithm algorithm);

@@ -50,9 +50,6 @@ void register_case(const std::string& name, const std::vector<Variant>& variants
                    const std::vector<std::int64_t>& sizes,
                    const std::function<Timed(Machine& machine, std::int64_t size)>& prepare);
 
-// 3x3 convolutions of CPU devices as direct convolution and as Winograd (convolution_cases.cpp).
-void register_convolutions(const std::vector<Variant>& variants);
-
 // Device memory that lives as long as this object.
 class Operands {
  public:
