@@ -21,6 +21,13 @@ namespace {
 
 Shape sample_of(const Shape& shape) { return {shape.begin() + 1, shape.end()}; }
 
+void check_shape(const Shape& shape, const char* operation) {
+  if (!shape.empty() && std::ranges::all_of(shape, [](std::int64_t extent) { return extent > 0; }))
+    return;
+  throw ConfigError(
+      fmt::format("{}: input {} has no elements or no dimensions", operation, to_string(shape)));
+}
+
 void check_image(const Shape& shape, const char* operation) {
   check_shape(shape, operation);
   if (shape.size() != 4)
@@ -135,14 +142,6 @@ const char* relu_text(const Desc& desc) {
 }
 
 }  // namespace
-
-void check_shape(const Shape& shape, const char* operation) {
-  bool positive = !shape.empty();
-  for (const std::int64_t extent : shape) positive = positive && extent > 0;
-  if (!positive)
-    throw ConfigError(
-        fmt::format("{}: input {} has no elements or no dimensions", operation, to_string(shape)));
-}
 
 void Op::recompute(Stream&, const ForwardArgs&) {
   throw InternalError(plan_.description + " cannot give its output again");

@@ -280,8 +280,6 @@ using OpDesc = std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ActivationDes
 // ---- what the operations of all backends share ----
 
 Shape weight_shape(const Conv2dDesc& desc);  // [out, in / groups, kh, kw]
-// Checks a shape for operations that work element by element and for both sides of a reorder.
-void check_shape(const Shape& shape, const char* operation);
 
 // The plan of an operation on plain layouts, or, where it works element by element, on that of its
 // input: shapes, PyTorch's parameters, needs, FLOPs, and "conv2d 3x3 32->64 +relu", the part of a

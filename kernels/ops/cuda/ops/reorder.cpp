@@ -37,15 +37,11 @@ void run(Transpose plan, const void* from, void* to, cudaStream_t stream,
 
 class Reorder final : public Op {
  public:
-  explicit Reorder(const ReorderDesc& desc) {
-    plan_.description = fmt::format("reorder {} {} -> {} {}", ddpbench::to_string(desc.from.type),
-                                    desc.from.tag, ddpbench::to_string(desc.to.type), desc.to.tag);
-    where_ = fmt::format("{} of {}", plan_.description, to_string(desc.from.shape));
-    plan_.inputs = {desc.from};
-    plan_.output = desc.to;
-    forward_ = plan_change(desc.from, desc.to, where_);
-    backward_ = plan_change(desc.to, desc.from, where_);
-  }
+  explicit Reorder(const ReorderDesc& desc)
+      : Op(plain_plan(desc)),
+        where_(fmt::format("{} of {}", plan_.description, to_string(desc.from.shape))),
+        forward_(plan_change(desc.from, desc.to, where_)),
+        backward_(plan_change(desc.to, desc.from, where_)) {}
 
   void forward(Stream& stream, const ForwardArgs& args) override {
     run(forward_, args.inputs[0], args.output, native_stream(stream), where_);
@@ -124,7 +120,6 @@ class Concat final : public Op {
 }  // namespace
 
 std::unique_ptr<Op> make_op(const ContextPtr&, const ReorderDesc& desc) {
-  check_shape(desc.from.shape, "reorder");
   return std::make_unique<Reorder>(desc);
 }
 
