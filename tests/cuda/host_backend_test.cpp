@@ -185,7 +185,7 @@ TEST(CudaBackend, SaysThatAnOldGpuLacksAPrecision) {
 
 TEST(CudaBackend, RefusesADeviceOfAnotherKind) {
   const auto device = make_cpu_device({});
-  EXPECT_THROW(make_cuda_backend(*device, {}), UnavailableError);
+  EXPECT_THROW(make_cuda_backend(*device, {}), InternalError);
 }
 
 TEST(CudaBackend, TellsItsLibraries) {

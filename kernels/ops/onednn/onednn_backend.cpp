@@ -135,11 +135,10 @@ class OnednnBackend : public OpBackend {
 }  // namespace
 
 std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activations) {
-  if (device.kind() != DeviceKind::cpu)
-    throw UnavailableError(
-        fmt::format("the oneDNN backend runs on CPU devices, not on {}", device.name()));
-  ensure(activations == DataType::fp32 || activations == DataType::bf16,
-         "CPU devices compute in fp32 or bf16, not in {}", to_string(activations));
+  ensure(device.kind() == DeviceKind::cpu &&
+             (activations == DataType::fp32 || activations == DataType::bf16),
+         "the oneDNN backend computes in fp32 or bf16 on CPU devices, not in {} on {}",
+         to_string(activations), device.name());
   if (activations == DataType::bf16) {
     if (const std::string reason = why_no_cpu_bf16(); !reason.empty())
       throw UnavailableError("CPU devices cannot compute in bf16 here: " + reason);

@@ -106,9 +106,6 @@ class CudaBackend final : public OpBackend {
 namespace ddpbench::ops {
 
 std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOptions& options) {
-  if (device.kind() != DeviceKind::cuda)
-    throw UnavailableError(
-        fmt::format("the CUDA backend runs on CUDA devices, not on {}", device.name()));
   ddpbench::cuda::NativeDevice& native = ddpbench::cuda::native_device(device);
   const ddpbench::cuda::CurrentDevice current(native.ordinal());
   return std::make_unique<cuda::CudaBackend>(std::make_shared<cuda::Context>(native, options));
