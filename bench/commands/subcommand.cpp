@@ -81,18 +81,15 @@ void check_inputs(const std::string& command, const std::vector<std::string>& in
       fmt::format("{}: '-' is given twice; standard input can be read only once", command));
 }
 
-std::string subcommand_help(const SubcommandEntry& entry) {
-  const auto command = entry.make();  // has the defaults that the help shows
-  CommandOptions options;
-  command->define(options);
-  return options.help(entry.summary, entry.usage);
-}
-
 std::vector<CommandSummary> command_summaries() {
   std::vector<CommandSummary> summaries;
   for (const SubcommandEntry& entry : subcommands())
-    summaries.push_back(
-        {entry.name, entry.usage, entry.summary, [&entry] { return subcommand_help(entry); }});
+    summaries.push_back({entry.name, entry.usage, entry.summary, [&entry] {
+                           const auto command = entry.make();  // has the defaults that help shows
+                           CommandOptions options;
+                           command->define(options);
+                           return options.help(entry.summary, entry.usage);
+                         }});
   return summaries;
 }
 

@@ -102,9 +102,7 @@ int show_info(const std::string& data);
 // InternalError when it fails (with its message) or draws nothing.
 std::string rsvg_convert(std::string_view svg, const std::string& format, int zoom);
 
-// What `ddpbench NAME --help` prints; docs/cli.md shows the same.
-std::string subcommand_help(const SubcommandEntry& entry);
-
+// What --help and docs/cli.md show of them.
 std::vector<CommandSummary> command_summaries();
 
 // The whole program except the rank processes: parses, runs, prints errors; returns the exit code

@@ -74,6 +74,34 @@ std::size_t cache_bytes(hwloc_topology_t topology, int processor, hwloc_obj_type
   return cache ? static_cast<std::size_t>(cache->attr->cache.size) : 0;
 }
 
+// What the first processor's entry in /proc/cpuinfo says of `key`; reading all entries of a large
+// host takes milliseconds.
+std::string first_entry(std::string_view key) {
+  constexpr int kLinesOfOneEntry = 32;
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  for (int i = 0; i < kLinesOfOneEntry && std::getline(file, line); ++i) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t start = line.find_first_not_of(" \t", line.find(':') + 1);
+    if (start != std::string::npos) return line.substr(start);
+  }
+  return "";
+}
+
+// Names of the instruction set extensions that matter to the kernels and that both the processor
+// and the operating system support, as /proc/cpuinfo spells them: "avx2", "avx512_bf16", ...
+std::vector<std::string> cpu_features() {
+  static constexpr std::string_view kMattering[] = {
+      "sse4_2",   "avx",         "avx2",        "fma",      "avx512f",  "avx512bw", "avx512dq",
+      "avx512vl", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"};
+  const std::string all = fmt::format(" {} ", first_entry("flags"));
+  std::vector<std::string> features;
+  for (const std::string_view feature : kMattering) {
+    if (all.find(fmt::format(" {} ", feature)) != std::string::npos) features.emplace_back(feature);
+  }
+  return features;
+}
+
 }  // namespace
 
 std::size_t physical_memory_bytes() {
@@ -111,39 +139,9 @@ CpuPlacement place_cpu_devices(const CpuTopology& topology, int devices, int thr
   return placement;
 }
 
-namespace {
-
-// What the first processor's entry in /proc/cpuinfo says of `key`; reading all entries of a large
-// host takes milliseconds.
-std::string first_entry(std::string_view key) {
-  constexpr int kLinesOfOneEntry = 32;
-  std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  for (int i = 0; i < kLinesOfOneEntry && std::getline(file, line); ++i) {
-    if (!line.starts_with(key)) continue;
-    const std::size_t start = line.find_first_not_of(" \t", line.find(':') + 1);
-    if (start != std::string::npos) return line.substr(start);
-  }
-  return "";
-}
-
-}  // namespace
-
 std::string cpu_model_name() {
   std::string name = first_entry("model name");
   return name.empty() ? "unknown" : name;
-}
-
-std::vector<std::string> cpu_features() {
-  static constexpr std::string_view kMattering[] = {
-      "sse4_2",   "avx",         "avx2",        "fma",      "avx512f",  "avx512bw", "avx512dq",
-      "avx512vl", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"};
-  const std::string all = fmt::format(" {} ", first_entry("flags"));
-  std::vector<std::string> features;
-  for (const std::string_view feature : kMattering) {
-    if (all.find(fmt::format(" {} ", feature)) != std::string::npos) features.emplace_back(feature);
-  }
-  return features;
 }
 
 Unpinned::Unpinned() {
