@@ -42,14 +42,13 @@ void add_part(const std::string& name, std::size_t style, StackedChart& chart) {
   chart.part_styles.push_back(style);
 }
 
-std::optional<double> phase(const std::map<std::string, Figure>& phases, const char* key) {
-  const auto found = phases.find(key);
-  if (found == phases.end() || !found->second.value) return std::nullopt;
-  return plausible(*found->second.value) ? found->second.value : std::nullopt;
+std::optional<double> phase(const Phases& phases, const char* key) {
+  const std::optional<double> found = phase_of(phases, key).value;
+  return found && plausible(*found) ? found : std::nullopt;
 }
 
 // A phase that a run lacks took no time: in ps servers update, and one device sends nothing.
-double time_of(const std::map<std::string, Figure>& phases, const char* key) {
+double time_of(const Phases& phases, const char* key) {
   return key == nullptr ? 0 : phase(phases, key).value_or(0);
 }
 
@@ -59,10 +58,9 @@ void close_bar(StackedBar& bar) { bar.parts.push_back(std::max(0.0, bar.whole - 
 std::string unfit_breakdown(const Run& run) {
   if (!run.step.time_s) return "no step was timed";
   if (!plausible(run.step.time_s->median)) return "its step time is not plausible";
-  const auto forward = run.phases.find("forward_s");
-  if (forward == run.phases.end()) return "phases were not observed";
   if (phase(run.phases, "forward_s") && phase(run.phases, "backward_s")) return {};
-  return forward->second.reason.empty() ? "phases were not observed" : forward->second.reason;
+  const std::string reason = phase_of(run.phases, "forward_s").reason;
+  return reason.empty() ? "phases were not observed" : reason;
 }
 
 // A bar of the median step, of which `parts` and "other" are left to add.

@@ -127,15 +127,13 @@ std::string label_of(int rank, int bucket, int servers) {
 std::pair<double, double> backward_of(const RunGroup& group, int rank) {
   std::vector<double> begins, ends;
   for (const DeviceRow& device : devices_of(group)) {
-    const auto found = device.phases.find("backward_s");
-    if (device.rank != rank || found == device.phases.end() || !found->second.value) continue;
+    const std::optional<double> backward_s = phase_of(device.phases, "backward_s").value;
+    if (device.rank != rank || !backward_s) continue;
     double begin = 0;
-    for (const char* before : {"data_wait_s", "forward_s", "loss_s"}) {
-      const auto phase = device.phases.find(before);
-      if (phase != device.phases.end()) begin += phase->second.value.value_or(0);
-    }
+    for (const char* before : {"data_wait_s", "forward_s", "loss_s"})
+      begin += seconds_of(device.phases, before);
     begins.push_back(begin);
-    ends.push_back(begin + *found->second.value);
+    ends.push_back(begin + *backward_s);
   }
   if (begins.empty() || !std::ranges::all_of(ends, plausible)) return {0, 0};
   return {median(std::move(begins)), median(std::move(ends))};

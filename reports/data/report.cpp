@@ -18,6 +18,20 @@ Figure DeviceRow::peak_memory() const {
                              : Figure::missing(peak_reason);
 }
 
+Figure phase_of(const Phases& phases, const std::string& name) {
+  const auto found = phases.find(name);
+  return found == phases.end() ? Figure{} : found->second;
+}
+
+double seconds_of(const Phases& phases, const std::string& name) {
+  return phase_of(phases, name).value.value_or(0);
+}
+
+std::string option_of(const Run& run, std::string_view name, std::string_view otherwise) {
+  const auto found = run.strategy_options.find(std::string(name));
+  return found == run.strategy_options.end() ? std::string(otherwise) : found->second;
+}
+
 bool is_complete(const Run& run) {
   return run.status == Status::ok || run.status == Status::diverged;
 }

@@ -22,6 +22,7 @@ inline constexpr int kSchemaVersion = 1;
 
 // A figure that may be missing.
 using Figure = Known<double>;
+using Phases = std::map<std::string, Figure>;  // of a step: "forward_s", ...
 
 // Bytes that all processes together use on a GPU after each stage of a rank's set-up:
 // "with_context", "with_libraries" (handles of cuDNN and cuBLAS), "with_communicators", "at_end".
@@ -146,9 +147,9 @@ struct DeviceRow {
   std::string peak_reason;  // why the peak is not known; empty: it is known
   std::map<std::string, std::uint64_t> by_category_bytes;  // peak by category
   Figure process_peak_rss_bytes;
-  // "forward_s", ..., "comm_wait_s": medians over the observed steps of this rank. Run::phases has
-  // those of the slowest rank. Servers have none.
-  std::map<std::string, Figure> phases;
+  // Medians over the observed steps of this rank. Run::phases has those of the slowest rank.
+  // Servers have none.
+  Phases phases;
   std::vector<BucketRow> buckets;
   Known<GpuTelemetry> gpu_telemetry;  // of this replica's own GPU
   Known<DriverBytes> driver_bytes;    // of the same GPU
@@ -317,8 +318,7 @@ struct Run {
   std::string diverged_tensor;
   std::optional<AccuracyTarget> until_accuracy;  // not set: the run had no such target
   StepSection step;
-  std::map<std::string, Figure>
-      phases;  // "forward_s", ..., "comm_s", "comm_exposed_s", "overlap_ratio"
+  Phases phases;
   std::vector<DeviceRow> devices;
   Known<StepTraffic> traffic;  // neither a value nor a reason: not recorded
   std::optional<PushSection> pushes;
@@ -453,6 +453,13 @@ struct Report {
 inline constexpr std::array<std::string_view, 5> kStatusWords = {"ok", "diverged", "failed",
                                                                  "skipped", "interrupted"};
 std::string_view to_string(Status status);
+
+// The phase of this name; missing, without a reason, where it was not recorded.
+Figure phase_of(const Phases& phases, const std::string& name);
+// The same in seconds, 0 where it is missing.
+double seconds_of(const Phases& phases, const std::string& name);
+// The run's value of an option of its strategy, or `otherwise` where it has none.
+std::string option_of(const Run& run, std::string_view name, std::string_view otherwise = "");
 
 // Whether the run did all that it was to do; how well it trained is another matter.
 bool is_complete(const Run& run);

@@ -107,8 +107,7 @@ Settings other_strategy_options(const Run& run) {
 // Programs that do not record it spend nothing, which names do not say.
 template <const std::string_view& kKey>
 std::string cost_value(const Run& run) {
-  const auto found = run.strategy_options.find(std::string(kKey));
-  return found == run.strategy_options.end() ? "0" : found->second;
+  return option_of(run, kKey, "0");
 }
 
 std::string injected_words(const Run& run) {

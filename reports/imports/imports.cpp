@@ -355,12 +355,12 @@ std::string phase_key(const std::string& phase) {
   return key.ends_with("_s") ? key : key + "_s";
 }
 
-std::map<std::string, Figure> phases_of(const Repetition& ranks) {
+Phases phases_of(const Repetition& ranks) {
   std::map<std::string, std::vector<const Seconds*>> named;
   for (const auto& [rank, steps] : ranks) {
     for (const auto& [name, times] : steps.phases) named[name].push_back(&times);
   }
-  std::map<std::string, Figure> phases;
+  Phases phases;
   for (const auto& [name, with] : named) {
     const std::vector<double> times = slowest(with);
     phases[phase_key(name)] = times.empty() ? Figure::missing("no step of all ranks has this phase")

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -233,19 +232,13 @@ Figure busy_share(const DeviceRow& device) {
   if (device.role != "worker") return Figure::missing("servers compute no network");
   if (!device.step_time_median_s.value) return device.step_time_median_s;
   double computed_s = 0;
-  for (const char* phase : {"forward_s", "backward_s", "optimizer_s"}) {
-    const auto found = device.phases.find(phase);
-    const bool known = found != device.phases.end() && found->second.value.has_value();
-    if (known) computed_s += *found->second.value;
-    // Another device or a server may update, but none computes without these.
-    const bool needed =
-        phase == std::string_view("forward_s") || phase == std::string_view("backward_s");
-    if (!known && needed) {
-      return Figure::missing(found == device.phases.end() || found->second.reason.empty()
-                                 ? "its phases were not recorded"
-                                 : found->second.reason);
-    }
+  for (const char* name : {"forward_s", "backward_s"}) {
+    const Figure phase = phase_of(device.phases, name);
+    if (!phase.value)
+      return Figure::missing(phase.reason.empty() ? "its phases were not recorded" : phase.reason);
+    computed_s += *phase.value;
   }
+  computed_s += seconds_of(device.phases, "optimizer_s");  // another device or a server may update
   const double step_s = *device.step_time_median_s.value;
   return step_s > 0 ? Figure::of(std::min(computed_s / step_s, 1.0))
                     : Figure::missing("no timed step was finished");
@@ -257,17 +250,14 @@ bool knows_busy_shares(const Run& run) {
 }
 
 std::string stage_idle_words(const Run& run) {
-  const auto number = [&run](const char* name) {
-    const auto found = run.strategy_options.find(name);
-    return found == run.strategy_options.end() ? std::nullopt : number_in<double>(found->second);
-  };
-  const std::optional<double> stages = number("stages"), passes = number("micro_batches");
+  const auto stages = number_in<double>(option_of(run, "stages"));
+  const auto passes = number_in<double>(option_of(run, "micro_batches"));
   std::vector<std::string> shares;
   for (const DeviceRow& device : run.devices) {
-    const auto wait = device.phases.find("stage_wait_s");
+    const std::optional<double> wait_s = phase_of(device.phases, "stage_wait_s").value;
     const std::optional<double>& step_s = device.step_time_median_s.value;
-    if (wait != device.phases.end() && wait->second.value && step_s)
-      shares.push_back(fmt::format("{:.0f}", 100 * std::min(1.0, *wait->second.value / *step_s)));
+    if (wait_s && step_s)
+      shares.push_back(fmt::format("{:.0f}", 100 * std::min(1.0, *wait_s / *step_s)));
   }
   if (shares.empty() || !stages || !passes) return "";
   // (P-1)/(M+P-1) of P equal stages and M passes (Huang et al., "GPipe").
@@ -318,11 +308,14 @@ Figure others_idle(const Run& run) {
   }
   std::vector<double> idle;
   for (const DeviceRow& device : run.devices) {
-    const auto waits = device.phases.find("comm_wait_s");
-    const auto idles = device.phases.find("idle_s");
-    if (device.rank == 0 || waits == device.phases.end() || idles == device.phases.end()) continue;
-    if (!waits->second.value || !idles->second.value) return Figure::missing(idles->second.reason);
-    idle.push_back(*waits->second.value + *idles->second.value);
+    if (device.rank == 0) continue;
+    const Figure waits = phase_of(device.phases, "comm_wait_s");
+    const Figure idles = phase_of(device.phases, "idle_s");
+    if (waits.value && idles.value) {
+      idle.push_back(*waits.value + *idles.value);
+    } else if (!idles.reason.empty()) {
+      return Figure::missing(idles.reason);
+    }
   }
   if (!idle.empty()) return Figure::of(median(std::move(idle)));
   return Figure::missing(run.world_size == 1 ? "one device" : "not recorded");

@@ -16,12 +16,7 @@ std::pair<bool, Settings> work_of(const Run& run, bool strong) {
 
 constexpr const char* kWorkers = "loader_workers";
 
-// A value of "cuda_graph" (whether steps were replayed: "on", "off") or kWorkers; "" where the
-// option does not apply or is as usual.
-std::string option_of(const Run& run, const char* name) {
-  const auto found = run.strategy_options.find(name);
-  return found == run.strategy_options.end() ? "" : found->second;
-}
+// Whether steps were replayed, "on" or "off"; "" where the option does not apply.
 std::string graph_mode(const Run& run) { return option_of(run, "cuda_graph"); }
 
 // Why the throughput of `run` means nothing; empty when it does.

@@ -26,18 +26,8 @@ constexpr const char *kDdp = "ddp", *kLocalSgd = "localsgd", *kAllGather = "all_
 // A run that waits longer for its inputs, as a share of the step, runs at its loader's pace.
 constexpr double kLoaderShare = 0.05;
 
-std::string option_of(const Run& run, const char* name, const char* otherwise) {
-  const auto found = run.strategy_options.find(name);
-  return found == run.strategy_options.end() ? otherwise : found->second;
-}
-
 double number_of(const Run& run, const char* name, double otherwise) {
-  return number_in<double>(option_of(run, name, "")).value_or(otherwise);
-}
-
-double phase_of(const Run& run, const char* name) {
-  const auto found = run.phases.find(name);
-  return found == run.phases.end() ? 0 : found->second.value.value_or(0);
+  return number_in<double>(option_of(run, name)).value_or(otherwise);
 }
 
 // A bucket over all workers: the last of them counts.
@@ -63,13 +53,14 @@ std::map<int, Moved> moved_of(const Run& run) {
 // at any moment.
 std::map<int, Moved> assumed_buckets(const Run& run) {
   const double whole = sizeof(float) * static_cast<double>(run.parameters);
-  const double before_s = phase_of(run, "data_wait_s") + phase_of(run, "forward_s");
+  const double before_s =
+      seconds_of(run.phases, "data_wait_s") + seconds_of(run.phases, "forward_s");
   std::map<int, Moved> all;
   double cap = kMiB * number_of(run, "first_bucket_mb", 1);
   for (double sum = 0; sum < whole; cap = kMiB * number_of(run, "bucket_cap_mb", 25)) {
     const double bytes = std::min(std::max(cap, 1.0), whole - sum);
     sum += bytes;
-    const double ready_s = before_s + phase_of(run, "backward_s") * sum / whole;
+    const double ready_s = before_s + seconds_of(run.phases, "backward_s") * sum / whole;
     all.emplace(static_cast<int>(all.size()), Moved{bytes, ready_s, ready_s, ready_s});
   }
   return all;
@@ -79,7 +70,7 @@ std::map<int, Moved> assumed_buckets(const Run& run) {
 // of PowerSGD's second factors, of what servers send back.
 int gradient_buckets(const Run& run, const std::map<int, Moved>& all, bool follow) {
   if (!follow || all.empty()) return static_cast<int>(all.size());
-  const bool each = run.strategy == "zero2" || option_of(run, "accumulation_sync", "") == "every";
+  const bool each = run.strategy == "zero2" || option_of(run, "accumulation_sync") == "every";
   const int passes = each ? run.accumulation_steps : 1;
   return passes * ceil_div(all.rbegin()->first + 1, passes + 1);
 }
@@ -112,10 +103,10 @@ void add_transfers(const Run& run, StepModel& model) {
   const bool shards = strategy_row(run.strategy).gathers_weights;
   const bool communicates = run.world_size > 1 || run.servers > 0;
   const bool follow = communicates && (shards || run.servers > 0 ||
-                                       option_of(run, "comm_hook", "").starts_with("powersgd:"));
+                                       option_of(run, "comm_hook").starts_with("powersgd:"));
   const int gradients = run.strategy == kLocalSgd ? 0 : gradient_buckets(run, all, follow);
   const bool overlaps = option_of(run, "overlap", "on") != "off";
-  const double wait_s = phase_of(run, "data_wait_s");
+  const double wait_s = seconds_of(run.phases, "data_wait_s");
   for (const auto& [bucket, moved] : all)
     if (bucket < gradients)
       model.backward_end_s = std::max(model.backward_end_s, moved.ready_s - wait_s);
@@ -142,17 +133,17 @@ void add_transfers(const Run& run, StepModel& model) {
 
 StepModel model_of(const Run& run) {
   StepModel model;
-  const double step_s = run.step.time_s->median, wait_s = phase_of(run, "data_wait_s");
+  const double step_s = run.step.time_s->median, wait_s = seconds_of(run.phases, "data_wait_s");
   model.ranks = run.world_size;
-  model.direct = option_of(run, "all_reduce", "") == "direct";
+  model.direct = option_of(run, "all_reduce") == "direct";
   model.divides_batch = run.scaling_mode == "strong";
   if (wait_s > kLoaderShare * step_s) model.loader_s = step_s;
   for (const char* phase : {"forward_s", "loss_s", "backward_s"})
-    if (run.strategy == kLocalSgd) model.backward_end_s += phase_of(run, phase);
+    if (run.strategy == kLocalSgd) model.backward_end_s += seconds_of(run.phases, phase);
   add_transfers(run, model);
   if (run.strategy == kLocalSgd) model.cycle = number_of(run, "sync_every", 1);
   if (strategy_row(run.strategy).gathers_weights)
-    model.shared_update_s = phase_of(run, "optimizer_s");
+    model.shared_update_s = seconds_of(run.phases, "optimizer_s");
   model.samples_s = run.step.samples_s;
   std::ranges::sort(model.samples_s);
   model.fit(step_s, wait_s);

@@ -143,10 +143,9 @@ FieldValue divergence(const RunRow& row) {
 }
 
 Figure phase(const Run& run, const std::string& key) {
-  const auto found = run.phases.find(key);
-  if (found != run.phases.end()) return found->second;
   const bool lacking = key == "sync_batch_norm_s" && !run.phases.empty();
-  return lacking ? Figure::missing("no batch norm is synchronised") : Figure{};
+  if (lacking && !run.phases.contains(key)) return Figure::missing("no batch norm is synchronised");
+  return phase_of(run.phases, key);
 }
 
 // "96/44/43/44": a number for each worker, in the order of their ranks. Why no worker's share is

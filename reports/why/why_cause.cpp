@@ -81,10 +81,7 @@ double gradient_bytes(const Run& run) {
 
 bool has_hook(const Run& run) { return run.strategy_options.contains("comm_hook"); }
 
-int cycle_of(const Run& run) {
-  const auto found = run.strategy_options.find("sync_every");
-  return found == run.strategy_options.end() ? 0 : number_in<int>(found->second).value_or(0);
-}
+int cycle_of(const Run& run) { return number_in<int>(option_of(run, "sync_every")).value_or(0); }
 
 LateBucket latest_bucket(const Decomposition& split) {
   LateBucket latest;

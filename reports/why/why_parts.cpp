@@ -14,8 +14,6 @@
 namespace ddpbench::report {
 namespace {
 
-using Phases = std::map<std::string, Figure>;
-
 // A straggler itself waits at most this share of the longest wait.
 constexpr double kStragglerShare = 0.35;
 // Of two ranks that wait in turn, one always waits less. It is a straggler only if the difference
@@ -27,17 +25,12 @@ constexpr double kScatterUnits = 2;
 // A phase explains the waiting if it is longer on the straggler by this share of the waiting.
 constexpr double kExplainingShare = 0.3;
 
-double value_or_zero(const Phases& phases, const char* name) {
-  const auto found = phases.find(name);
-  return found == phases.end() ? 0 : found->second.value.value_or(0);
-}
-
 // Why `phases` cannot be split; empty when they can.
 std::string unobserved(const Phases& phases) {
   for (const char* name : {"forward_s", "backward_s"}) {
-    const auto found = phases.find(name);
-    if (found == phases.end()) return std::string(name) + " was not recorded";
-    if (!found->second.value) return found->second.reason;
+    const Figure phase = phase_of(phases, name);
+    if (phase.value) continue;
+    return phase.reason.empty() ? std::string(name) + " was not recorded" : phase.reason;
   }
   return {};
 }
@@ -56,12 +49,12 @@ constexpr std::array kWorkPhases = {PhaseName{&RankTimes::input_s, "data_wait_s"
 RankTimes rank_times(const Phases& phases, double step_s) {
   RankTimes times;
   times.step_s = step_s;
-  for (const auto& [time, key, title] : kWorkPhases) times.*time = value_or_zero(phases, key);
-  times.comm_s = value_or_zero(phases, "comm_s");
-  times.comm_exposed_s = value_or_zero(phases, "comm_exposed_s");
-  times.wait_exposed_s = value_or_zero(phases, "comm_wait_exposed_s");
-  times.sync_s = value_or_zero(phases, "sync_batch_norm_s");
-  times.interpreter_s = value_or_zero(phases, "interpreter_wait_s");
+  for (const auto& [time, key, title] : kWorkPhases) times.*time = seconds_of(phases, key);
+  times.comm_s = seconds_of(phases, "comm_s");
+  times.comm_exposed_s = seconds_of(phases, "comm_exposed_s");
+  times.wait_exposed_s = seconds_of(phases, "comm_wait_exposed_s");
+  times.sync_s = seconds_of(phases, "sync_batch_norm_s");
+  times.interpreter_s = seconds_of(phases, "interpreter_wait_s");
   return times;
 }
 
@@ -69,7 +62,7 @@ RankTimes rank_times(const Phases& phases, double step_s) {
 double least_sync(const Run& run, const RankTimes& rank) {
   double least = rank.sync_s;
   for (const DeviceRow& device : run.devices) {
-    const double own = value_or_zero(device.phases, "sync_batch_norm_s");
+    const double own = seconds_of(device.phases, "sync_batch_norm_s");
     if (own > 0) least = std::min(least, own);
   }
   return least;
@@ -153,8 +146,8 @@ Stragglers find_slow_replicas(const Run& run, const RankTimes& primary, double l
   if (waited_s <= by_chance_s(run)) return found;
   for (const DeviceRow& device : run.devices) {
     if (device.rank == 0 || !unobserved(device.phases).empty()) continue;
-    const double forward_s = value_or_zero(device.phases, "forward_s") - primary.forward_s;
-    const double backward_s = value_or_zero(device.phases, "backward_s") - primary.backward_s;
+    const double forward_s = seconds_of(device.phases, "forward_s") - primary.forward_s;
+    const double backward_s = seconds_of(device.phases, "backward_s") - primary.backward_s;
     if (std::max(forward_s, 0.0) + std::max(backward_s, 0.0) < kExplainingShare * waited_s)
       continue;
     found.ranks.push_back(&device);
@@ -172,7 +165,7 @@ Stragglers find_slow_replicas(const Run& run, const RankTimes& primary, double l
 void split_primary(const Run& run, Decomposition& result) {
   double sum = 0;
   for (const char* name : {"scatter", "replicate", "gather", "reduce"}) {
-    const double seconds = value_or_zero(run.phases, (std::string(name) + "_s").c_str());
+    const double seconds = seconds_of(run.phases, std::string(name) + "_s");
     if (seconds > 0) result.transfers.emplace_back(name, seconds);
     sum += seconds;
   }
@@ -233,7 +226,7 @@ StepParts split_step(const Run& run, const Decomposition& result, double least_w
   // Who waits for a device that waited for the lock waits for the lock.
   double longest_s = rank.interpreter_s;
   for (const DeviceRow& device : run.devices)
-    longest_s = std::max(longest_s, value_or_zero(device.phases, "interpreter_wait_s"));
+    longest_s = std::max(longest_s, seconds_of(device.phases, "interpreter_wait_s"));
   const double for_others_s = std::min(parts.straggler_wait_s, longest_s - rank.interpreter_s);
   parts.straggler_wait_s -= for_others_s;
   parts.interpreter_wait_s = rank.interpreter_s + for_others_s;

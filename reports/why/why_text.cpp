@@ -55,11 +55,6 @@ std::string exposed_share(const Case& c) {
                        c.split.parts.comm_exposed_s, c);
 }
 
-bool is_off(const Run& run, const char* option) {
-  const auto found = run.strategy_options.find(option);
-  return found != run.strategy_options.end() && found->second == "off";
-}
-
 // The option that sets the batch.
 const char* batch_option(const Case& c) {
   return c.run.scaling_mode == "strong" ? "--global-batch-size" : "--batch-size";
@@ -179,7 +174,7 @@ std::string exposed_communication(const Case& c) {
 std::string smaller_buckets(const Case& c) {
   if (const int cycle = cycle_of(c.run); cycle > 0)
     return fmt::format("try --sync-every={}, which goes further from one device", 2 * cycle);
-  if (is_off(c.run, "overlap")) return "try --overlap=on";
+  if (option_of(c.run, "overlap") == "off") return "try --overlap=on";
   if (strategy_row(c.run.strategy).gathers_units) return "try another --unit-mb";
   if (has_hook(c.run)) return more_work(c);  // buckets are capped before they are encoded
   const LateBucket late = latest_bucket(c.split);
@@ -285,8 +280,8 @@ constexpr std::array kCauses = {
              "one device is the right choice, or a larger {}"},
     CauseRow{"slow_link", "a slow link", slow_link, "",
              [](const Case& c) {
-               return is_off(c.run, "overlap") ? "try --overlap=on; " + more_work(c)
-                                               : more_work(c) + "; else a faster link";
+               return option_of(c.run, "overlap") == "off" ? "try --overlap=on; " + more_work(c)
+                                                           : more_work(c) + "; else a faster link";
              }},
     CauseRow{"exposed_communication", "communication not hidden", exposed_communication, "",
              smaller_buckets},
