@@ -139,32 +139,27 @@ std::string cause_words(std::span<const Verdict> verdicts) {
 
 std::vector<Explanation> explanations(std::span<const RunRow> rows) {
   std::vector<Explanation> found;
-  std::map<const Report*, Lender> lenders;
+  std::map<const Report*, Baselines> baselines;
   for (auto& [key, runs] : grouped(rows | std::views::filter(is_explained), [](const RunRow& row) {
          return std::pair(row.report, cell_key(*row.run));
        })) {
     std::vector<Verdict> verdicts;
-    const Lender& lender = lenders.try_emplace(key.first, *key.first).first->second;
-    for (const RunRow& row : runs) verdicts.push_back(explain(*row.report, *row.run, lender));
+    const Baselines& own = baselines.try_emplace(key.first, *key.first).first->second;
+    for (const RunRow& row : runs) verdicts.push_back(explain(*row.report, *row.run, own));
     Verdict verdict = combined(runs, verdicts);
     found.push_back({std::move(runs), std::move(verdict)});
   }
   return found;
 }
 
-Verdict explain(const Report& report, const Run& run, const Lender& lender) {
+Verdict explain(const Report& report, const Run& run, const Baselines& baselines) {
   Verdict verdict;
-  Decomposition split = decompose(lender, run);
+  Decomposition split = decompose(baselines, run);
   if (run.status != Status::ok && !split.missing.empty()) split.missing = missing_reason(run);
   if (split.missing.empty()) {
     verdict.step_s = split.parts.step_s;
     verdict.parts = verdict_parts(split);
-    if (run.world_size > 1) verdict.loss_share = largest_loss(run, split).seconds / verdict.step_s;
-  }
-  if (run.world_size == 1) {
-    verdict.cause = Cause::scales;
-    verdict.sentence = "one device: there is nothing to scale";
-    return verdict;
+    verdict.loss_share = largest_loss(run, split).seconds / verdict.step_s;
   }
   verdict.cause = find_cause(run, split);
   verdict.sentence = cause_sentence(verdict.cause, {report, run, split});
@@ -174,11 +169,11 @@ Verdict explain(const Report& report, const Run& run, const Lender& lender) {
 }
 
 void fill_why(Report& report) {
-  const Lender lender(report);
+  const Baselines baselines(report);
   for (Run& run : report.runs) {
     run.why.reset();
     if (!is_explained({&report, &run})) continue;
-    const Verdict verdict = explain(report, run, lender);
+    const Verdict verdict = explain(report, run, baselines);
     run.why = Why{std::string(to_string(verdict.cause)), verdict.sentence, verdict.advice, {}};
     for (const VerdictPart& part : verdict.parts) run.why->parts[part.key] = part.seconds;
   }

@@ -40,9 +40,8 @@ struct Verdict {
   std::vector<VerdictPart> parts;
 };
 
-// Explains a run against these `single` runs of its report; one on a single device is Cause::scales
-// with a sentence that says so. REQUIRES: `run` is in `report`.
-Verdict explain(const Report& report, const Run& run, const Lender& lender);
+// Explains a run on several devices. `baselines`: of `report`, which has the run.
+Verdict explain(const Report& report, const Run& run, const Baselines& baselines);
 
 // The repetitions of a setting on several devices that timed steps, explained together: the median
 // of each part, and the cause of at least two thirds of them as in one of these; else the causes
