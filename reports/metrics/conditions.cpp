@@ -8,7 +8,6 @@
 #include <cmath>
 #include <span>
 
-#include "base/error.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
@@ -32,6 +31,21 @@ double noise_sigma(std::span<const double> earlier, std::span<const double> late
 }
 
 double level(std::span<const double> window) { return median({window.begin(), window.end()}); }
+
+// The change from the level (median) of one window of step times to that of a later one, as a share
+// of it; 0 where it is no larger than `tolerance`, or than two standard errors by the noise within
+// the windows. REQUIRES: neither window is empty.
+double level_change(std::span<const double> earlier, std::span<const double> later,
+                    double tolerance) {
+  const double before = level(earlier);
+  if (!(before > 0)) return 0;
+  // A median of n normal values has the standard error 1.2533 sigma / sqrt(n).
+  const double standard_error =
+      1.2533 * noise_sigma(earlier, later) *
+      std::sqrt(1 / static_cast<double>(earlier.size()) + 1 / static_cast<double>(later.size()));
+  const double change = level(later) / before - 1;
+  return std::abs(change) > std::max(tolerance, 2 * standard_error / before) ? change : 0;
+}
 
 constexpr const char* kNotTold = "not told by this system";
 
@@ -132,41 +146,7 @@ constexpr Check kChecks[] = {
     {restless, 1, "step times were not steady when the warm-up ended at its limit"},
 };
 
-}  // namespace
-
-bool LevelChange::exceeds(double tolerance) const {
-  return std::abs(ratio) > std::max(tolerance, noise);
-}
-
-LevelChange level_change(std::span<const double> earlier, std::span<const double> later) {
-  ensure(!earlier.empty() && !later.empty(), "levels of empty windows");
-  const double before = level(earlier);
-  if (!(before > 0)) return {};
-  // A median of n normal values has the standard error 1.2533 sigma / sqrt(n).
-  const double standard_error =
-      1.2533 * noise_sigma(earlier, later) *
-      std::sqrt(1 / static_cast<double>(earlier.size()) + 1 / static_cast<double>(later.size()));
-  return {level(later) / before - 1, 2 * standard_error / before};
-}
-
-bool is_steady(std::span<const double> step_s) {
-  if (step_s.size() < kFewestForSteady) return false;
-  const std::size_t window = std::clamp(step_s.size() / 4, kSmallestWindow, kLargestWindow);
-  const auto last = step_s.last(2 * window);
-  return !level_change(last.first(window), last.last(window)).exceeds(kSteadyTolerance);
-}
-
-Figure step_drift(std::span<const double> step_s) {
-  if (step_s.size() < kFewestForDrift) {
-    return Figure::missing(
-        fmt::format("drift needs {} timed steps, there are {}", kFewestForDrift, step_s.size()));
-  }
-  const std::size_t third = step_s.size() / 3;
-  const LevelChange change = level_change(step_s.first(third), step_s.last(third));
-  if (!change.exceeds(0)) return Figure::missing("no change beyond chance");
-  return Figure::of(change.ratio);
-}
-
+// Everything but step_drift_ratio and notes.
 Conditions conditions_between(const MachineSnapshot& before, const MachineSnapshot& after) {
   Conditions c;
   const Figure all = grown(before.all_s, after.all_s);
@@ -183,6 +163,25 @@ Conditions conditions_between(const MachineSnapshot& before, const MachineSnapsh
   c.swapped_in_pages = grown(before.swapped_in_pages, after.swapped_in_pages);
   c.thermal_throttle_count = grown(before.thermal_throttles, after.thermal_throttles);
   return c;
+}
+
+}  // namespace
+
+bool is_steady(std::span<const double> step_s) {
+  if (step_s.size() < kFewestForSteady) return false;
+  const std::size_t window = std::clamp(step_s.size() / 4, kSmallestWindow, kLargestWindow);
+  const auto last = step_s.last(2 * window);
+  return level_change(last.first(window), last.last(window), kSteadyTolerance) == 0;
+}
+
+Figure step_drift(std::span<const double> step_s) {
+  if (step_s.size() < kFewestForDrift) {
+    return Figure::missing(
+        fmt::format("drift needs {} timed steps, there are {}", kFewestForDrift, step_s.size()));
+  }
+  const std::size_t third = step_s.size() / 3;
+  const double change = level_change(step_s.first(third), step_s.last(third), 0);
+  return change == 0 ? Figure::missing("no change beyond chance") : Figure::of(change);
 }
 
 void MachineSnapshot::add_own(const MachineSnapshot& other) {

@@ -19,16 +19,6 @@ namespace ddpbench::report {
 
 inline constexpr std::size_t kFewestForSteady = 10;  // steps before a series can be called steady
 
-// The change from the level (median) of one window of step times to that of a later one.
-struct LevelChange {
-  double ratio = 0;  // later / earlier - 1
-  double noise = 0;  // two standard errors of the ratio, from the noise within the windows
-  // Whether the change is larger than `tolerance` and than chance explains.
-  bool exceeds(double tolerance) const;
-};
-// REQUIRES: neither window is empty.
-LevelChange level_change(std::span<const double> earlier, std::span<const double> later);
-
 // Whether the series is steady at its end: its last window and the one before have the same level,
 // within 2 % or what their noise explains. A window is a quarter of the series, 5 to 25 steps.
 // False for fewer than kFewestForSteady steps.
@@ -57,13 +47,10 @@ struct MachineSnapshot {
   void add_own(const MachineSnapshot& other);
 };
 
-// Sets everything but step_drift_ratio and notes.
-Conditions conditions_between(const MachineSnapshot& before, const MachineSnapshot& after);
-
-// Sets run.conditions: the above, the drift of the step times, and a note on each condition that is
-// out of the ordinary (docs/metrics.md has the limits). Of several machines, the first of which is
-// that of rank 0, what kept the CPU from the run is that of the worst, or unknown.
-// REQUIRES: `before` and `after` have the same machines, at least one.
+// Sets run.conditions: what the snapshots tell, the drift of the step times, and a note on each
+// condition that is out of the ordinary (docs/metrics.md has the limits). Of several machines, the
+// first of which is that of rank 0, what kept the CPU from the run is that of the worst, or
+// unknown. REQUIRES: `before` and `after` have the same machines, at least one.
 void fill_conditions(Run& run, std::span<const MachineSnapshot> before,
                      std::span<const MachineSnapshot> after);
 
