@@ -20,7 +20,7 @@ std::vector<std::string> page_names(std::span<const report::ReportFile> files) {
   for (const report::ReportFile& file : files) names.push_back(file.name);
   for (const report::RunRow& row : report::all_runs(files)) {
     for (std::size_t i = 0; i < files.size(); ++i) {
-      if (row.index == 0 && row.report == &files[i].report) names[i] = row.file;
+      if (row.run == files[i].report.runs.data()) names[i] = row.file;
     }
   }
   return names;

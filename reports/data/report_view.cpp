@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
 
 #include "base/text.h"
@@ -27,12 +28,6 @@ bool short_names_clash(std::span<const ReportFile> files) {
   return false;
 }
 
-void append_runs(const Report& report, const std::string& name, std::vector<RunRow>& rows) {
-  for (std::size_t i = 0; i < report.runs.size(); ++i) {
-    rows.push_back({&report, &report.runs[i], i, name, nullptr});
-  }
-}
-
 // "; different machines: a (x) / b (y)"; empty when all are the same.
 std::string difference(const char* what, std::span<const RunRow> rows,
                        std::string (*describe)(const Report&)) {
@@ -48,14 +43,15 @@ std::vector<RunRow> all_runs(std::span<const ReportFile> files) {
   const bool whole = short_names_clash(files);
   std::vector<RunRow> rows;
   for (const ReportFile& file : files) {
-    append_runs(file.report, whole ? file.name : last_part(file.name), rows);
+    std::ranges::move(all_runs(file.report, whole ? file.name : last_part(file.name)),
+                      std::back_inserter(rows));
   }
   return rows;
 }
 
-std::vector<RunRow> all_runs(const Report& report) {
+std::vector<RunRow> all_runs(const Report& report, const std::string& file) {
   std::vector<RunRow> rows;
-  append_runs(report, "", rows);
+  for (const Run& run : report.runs) rows.push_back({&report, &run, file});
   return rows;
 }
 

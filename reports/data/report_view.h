@@ -31,7 +31,6 @@ struct RepeatedRuns;  // metrics/repetitions.h
 struct RunRow {
   const Report* report = nullptr;
   const Run* run = nullptr;                // of repetitions the one with the median step
-  std::size_t index = 0;                   // in report->runs; of repetitions the first's
   std::string file;                        // name of the report; empty where there is no file
   const RepeatedRuns* repeated = nullptr;  // the repetitions that the row stands for; null: a run
   // Set by marked_rows() of table/table.h: the letters of the warnings that concern it, why its
@@ -45,7 +44,8 @@ struct RunRow {
 // The runs in the order of the files, then of their report. A file is named by the last part of its
 // path if that tells all files apart, otherwise by its whole path.
 std::vector<RunRow> all_runs(std::span<const ReportFile> files);
-std::vector<RunRow> all_runs(const Report& report);
+// `file`: their RunRow::file.
+std::vector<RunRow> all_runs(const Report& report, const std::string& file = {});
 
 // Removes the other runs, and summaries of repetitions of which a run is removed.
 void keep_runs(Report& report, const std::function<bool(const Run&)>& is_wanted);

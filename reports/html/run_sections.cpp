@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/text.h"
 #include "reports/data/report.h"
@@ -142,11 +143,8 @@ void write_details(Markup& page, const std::string& name, const Report& report) 
 std::vector<RunRow> rows_of(const HtmlInput& input) {
   std::vector<RunRow> rows;
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
-    const Report& report = input.reports[i];
-    for (std::size_t r = 0; r < report.runs.size(); ++r) {
-      rows.push_back(
-          {&report, &report.runs[r], r, input.reports.size() > 1 ? input.names[i] : "", nullptr});
-    }
+    const std::string file = input.reports.size() > 1 ? input.names[i] : "";
+    std::ranges::move(all_runs(input.reports[i], file), std::back_inserter(rows));
   }
   return rows;
 }
