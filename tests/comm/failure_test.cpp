@@ -207,7 +207,7 @@ TEST_P(FailureTest, CallsAfterAnAbortFail) {
   EXPECT_NO_THROW(ranks[1]->check());
   ranks[0]->abort("over");
   EXPECT_THAT([&] { ranks[1]->check(); },
-              testing::ThrowsMessage<CommError>(HasSubstr("aborted by rank 0: over")));
+              ::testing::ThrowsMessage<CommError>(HasSubstr("aborted by rank 0: over")));
   EXPECT_THROW(before.synchronize(), CommError);
   EXPECT_THROW(ranks[1]->barrier(), CommError);
   EXPECT_THROW(ranks[0]->barrier(), CommError);
