@@ -155,7 +155,7 @@ TEST(CompactTable, MarksEqualWorkOfEachReport) {
   std::vector<RunRow> rows;
   for (const Report* report : {&a, &b})
     for (const report::Run& run : report->runs)
-      rows.push_back({report, &run, 0, report == &a ? "a.json" : "b.json"});
+      rows.push_back({report, &run, report == &a ? "a.json" : "b.json"});
   std::vector<std::string> notes;
   const TextTable table = compact_table(rows, notes);
   const std::vector<std::string>& marks = table.columns.back().cells;

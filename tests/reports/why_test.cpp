@@ -442,8 +442,11 @@ TEST(Why, CutsPartsThatExceedTheStepAlike) {
 
 TEST(Why, SurvivesEveryRunOfTheSampleReport) {
   const Report report = test::sample_report();
-  for (const report::Run& run : report.runs)
-    if (run.world_size > 1) EXPECT_NE(explain(report, run, Baselines(report)).sentence, "");
+  for (const report::Run& run : report.runs) {
+    if (run.world_size > 1) {
+      EXPECT_NE(explain(report, run, Baselines(report)).sentence, "");
+    }
+  }
 }
 
 }  // namespace
