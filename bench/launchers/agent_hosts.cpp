@@ -214,7 +214,12 @@ std::string AgentHosts::backend(const std::string& wanted, const std::string& de
         wanted, counted(slots(), "rank"), starter_words(source_->launcher()), processes));
   }
   const RankHosts joined = hosts_of(place_ranks(hosts_, workers, servers));
-  return joined.are_several() ? backend_over_hosts(wanted, device, joined) : wanted;
+  if (!joined.are_several()) return wanted;
+  std::string backend = backend_over_hosts(wanted, device, joined);
+  // Commands of ps travel in host memory. Where nothing takes them between hosts, this throws.
+  if (servers > 0 && comm_backend(backend).devices == DeviceKind::cuda)
+    backend_over_hosts("auto", "cpu", joined);
+  return backend;
 }
 
 // A reference has a rank on each host, and no world.

@@ -35,6 +35,7 @@ class RankHosts {
   const std::string& name(int rank) const { return of(rank).name; }
   std::vector<std::string> names() const;  // of all hosts
   // "bbr" where all hosts have the same, else "h0: bbr; h1: reno". Empty where one is unknown.
+  // REQUIRES: there are hosts.
   std::string congestion_control() const;
 
   // "a (ranks 0, 1), b (rank 2)"

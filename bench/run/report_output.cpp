@@ -222,8 +222,9 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   // A report on standard output has a name that only its reader knows.
   say("{}",
       report::interruption_lines(report, file.is_stream() ? "REPORT.json" : file.place(), width));
-  const bool has_more = !file.is_stream() && report.collectives.empty();
-  say("report: {}{}\n", file.place(), has_more ? "     more: ddpbench why|chart|html FILE" : "");
+  if (!file.is_stream() && report.collectives.empty())
+    say("more: ddpbench why|chart|html {}\n", shell_quoted(file.place()));
+  say("report: {}\n", file.place());
   if (is_quiet() && !file.is_stream()) put(stdout, file.place() + "\n");
 }
 

@@ -71,7 +71,7 @@ void note_missing_efficiency(ScalingChart& chart) {
     return !point.efficiency && !point.oversubscribed;
   });
   if (without == chart.points.end()) return;
-  chart.caption.notes.push_back("points without an efficiency: " + without->efficiency_reason);
+  chart.caption.notes.push_back("without efficiency, the first: " + without->efficiency_reason);
 }
 
 std::string unfit_accuracy(const Run& run) {

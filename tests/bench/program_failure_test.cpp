@@ -224,7 +224,7 @@ TEST_P(Interrupt, InMidEpochLeavesAPartialReportAndNoProcess) {
                   [&](int pid) {
                     EXPECT_TRUE(Program::wait_until(
                         [&] { return program.processes().size() >= GetParam().processes; }));
-                    ::usleep(2'000'000);  // well past set-up, into the epoch
+                    ::usleep(3'000'000);  // well past set-up, into the epoch
                     ::kill(pid, GetParam().signal);
                   });
   EXPECT_EQ(result.exit_code, 130) << result.err;

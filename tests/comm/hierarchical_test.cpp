@@ -3,7 +3,6 @@
 //
 // Hierarchical all-reduces of processes that pretend to be on several hosts, with Gloo between
 // them: the checks of all engines, and what ranks see when one is killed or does not come.
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

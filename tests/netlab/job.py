@@ -58,7 +58,10 @@ def in_processes(calls):
         theirs.close()
         started.append((process, mine))
     for process, answer in started:
-        yield answer.recv()
+        try:
+            yield answer.recv()
+        except EOFError:
+            yield None  # it was killed
         process.join()
 
 
@@ -74,7 +77,7 @@ def at_once(test, cases, trial):
     faults = in_processes([functools.partial(fault_of, case) for case in cases])
     for case, said in zip(cases, faults):
         with test.subTest(" ".join(map(str, case))):
-            test.assertFalse(said, said)
+            test.assertEqual(said, "")
 
 
 class AtOnce:
@@ -88,7 +91,8 @@ class AtOnce:
         result = unittest.TestResult()
         tests = list(self._each(suite))
         calls = [functools.partial(self._run_one, test) for test in tests]
-        for test, (is_good, said) in zip(tests, in_processes(calls)):
+        for test, answer in zip(tests, in_processes(calls)):
+            is_good, said = answer or (False, f"{test}: its process was killed")
             print(said, file=sys.stderr, flush=True)
             result.startTest(test)
             if not is_good:
@@ -157,37 +161,44 @@ class Job:
         self.desk = max(places) + 1
         self.visitor = self.desk + 1
         self.home = self.folder_of(places[0] if launcher == "plain" else self.desk)
-        try:
-            self.lab = lab.Lab(self.visitor + visitors) if self.owns_lab else beside.lab
-        except BaseException:
-            self._leave_room()
-            raise
         self.secret = os.urandom(16).hex()
         self.variables = variables or {}
+        self.disk = disk
         self.processes = []
+        self.lab = beside.lab if beside else None
+        try:
+            self._prepare(self.visitor + visitors)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _prepare(self, hosts):
+        if self.owns_lab:
+            self.lab = lab.Lab(hosts)
         self.shell = os.path.join(self.folder, "shell")
         self.lab.write_shell(self.shell)
         self.temporary = os.path.join(self.folder, "tmp")
         os.mkdir(self.temporary)
         for host in range(self.desk + 1):
             os.mkdir(self.folder_of(host))
-        if disk:
-            mount = ["mount", "-t", "tmpfs", "-o", f"size={disk}", "lab", self.home]
-            if self.lab.start(places[0], mount).wait() != 0:
+        if self.disk:
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={self.disk}", "lab", self.home]
+            if self.lab.start(self.places[0], mount).wait() != 0:
                 raise RuntimeError("a small file system cannot be mounted")
-        self.disk = disk
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        if self.owns_lab:
-            self.lab.end()
-        for process in self.processes:
-            process.popen.kill()
-            process.popen.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self._leave_room()
+        try:
+            if self.owns_lab and self.lab:
+                self.lab.end()
+            for process in self.processes:
+                process.popen.kill()
+                process.popen.wait()
+            shutil.rmtree(self.folder, ignore_errors=True)
+        finally:
+            self._leave_room()
 
     def _leave_room(self):
         self._let_others_start()
@@ -295,6 +306,7 @@ class Job:
 
     def finish(self, gone=(), within_s=40):
         """Waits for all processes but those of ranks that are gone; [process] and the seconds."""
+        self._let_others_start()
         begin = time.monotonic()
         ended = [process.wait(begin + within_s - time.monotonic())
                  for number, process in enumerate(self.processes) if number not in gone]

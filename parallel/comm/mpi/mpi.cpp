@@ -209,8 +209,11 @@ class MpiEngine final : public LibraryEngine {
   MPI_Comm comm_ = MPI_COMM_NULL;  // freeing it waits for all ranks in some MPIs: it ends with MPI
 };
 
-// Gives the level of threads. MPI waits for all ranks that mpirun has started.
+// Gives the level of threads. MPI waits for all ranks that mpirun has started, and must not be
+// asked twice in a process, whatever came of the first time.
 int initialize(double timeout_s) {
+  static std::atomic<bool> asked = false;
+  if (asked.exchange(true)) throw UnavailableError("MPI failed to start in this process before");
   const auto level = call_before(deadline_after(timeout_s), [] {
     int provided = MPI_THREAD_SINGLE;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
