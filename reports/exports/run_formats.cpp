@@ -58,9 +58,27 @@ std::vector<std::string> verdicts(RunRows rows) {
   return lines;
 }
 
-template <auto kText>
-std::string of_columns(RunRows rows, const Columns& columns, int) {
-  return kText(rows, columns);
+std::string csv_text(RunRows rows, const Columns& columns, int) {
+  std::vector<std::string> keys;
+  for (const Column* column : columns) {
+    for (const Field& field : column->fields) keys.push_back(field.key);
+  }
+  return csv_lines(keys, flat_runs(rows, columns), /*reasons=*/true);
+}
+
+std::string json_text_of_runs(RunRows rows, const Columns& columns, int) {
+  return json_text(Json(flat_runs(rows, columns)));
+}
+
+std::string markdown_text(RunRows rows, const Columns& columns, int) {
+  if (rows.empty()) return "no runs\n";
+  std::vector<std::string> below;
+  const TextTable table = run_table(rows, columns, below);
+  const auto intervals = std::ranges::count(table.columns, "(a..b)", &TextColumn::bottom);
+  const std::string words = last_words(rows, intervals > 0);
+  if (!words.empty()) below.push_back(words);
+  std::ranges::move(verdicts(rows), std::back_inserter(below));
+  return markdown_page(caption(rows), table, below);
 }
 
 template <Trait kBetter>
@@ -143,35 +161,12 @@ std::string collectives_table(std::span<const ReportFile> files, int width) {
 
 }  // namespace
 
-std::string csv_text(RunRows rows, const Columns& columns) {
-  std::vector<std::string> keys;
-  for (const Column* column : columns) {
-    for (const Field& field : column->fields) keys.push_back(field.key);
-  }
-  return csv_lines(keys, flat_runs(rows, columns), /*reasons=*/true);
-}
-
-std::string json_runs_text(RunRows rows, const Columns& columns) {
-  return json_text(Json(flat_runs(rows, columns)));
-}
-
-std::string markdown_text(RunRows rows, const Columns& columns) {
-  if (rows.empty()) return "no runs\n";
-  std::vector<std::string> below;
-  const TextTable table = run_table(rows, columns, below);
-  const auto intervals = std::ranges::count(table.columns, "(a..b)", &TextColumn::bottom);
-  const std::string words = last_words(rows, intervals > 0);
-  if (!words.empty()) below.push_back(words);
-  std::ranges::move(verdicts(rows), std::back_inserter(below));
-  return markdown_page(caption(rows), table, below);
-}
-
 const std::vector<RunFormat>& run_formats() {
   static const std::vector<RunFormat> kFormats = {
       {"table", true, false, table_text, collectives_table},
-      {"markdown", true, false, of_columns<markdown_text>, collectives_markdown},
-      {"csv", true, true, of_columns<csv_text>, collectives_csv},
-      {"json", true, true, of_columns<json_runs_text>, collectives_json},
+      {"markdown", true, false, markdown_text, collectives_markdown},
+      {"csv", true, true, csv_text, collectives_csv},
+      {"json", true, true, json_text_of_runs, collectives_json},
       {"history", false, true, history_text},
       {"github-benchmark", false, true, github_text<kSmaller>},
       {"github-benchmark-bigger", false, true, github_text<kBigger>}};

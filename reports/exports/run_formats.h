@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,14 +17,6 @@
 
 namespace ddpbench::report {
 
-// Tables of GitHub's Markdown.
-std::string markdown_text(std::span<const RunRow> rows, const Columns& columns);
-// RFC 4180 with LF line ends: a header, then a line per run. Missing figures are empty; the last
-// column, "missing", has their reasons.
-std::string csv_text(std::span<const RunRow> rows, const Columns& columns);
-// An array of flat objects. A missing figure is null beside "<key>_reason".
-std::string json_runs_text(std::span<const RunRow> rows, const Columns& columns);
-
 // For benchmark-action/github-action-benchmark: the figures that are `better` with kSmaller or
 // kBigger values, as medians over repetitions, without runs that did not end well or had injected
 // faults.
@@ -34,12 +25,14 @@ std::string github_benchmark_text(std::span<const RunRow> rows, Trait better);
 // Milliseconds since 1970 of a report's "2026-01-31T12:00:00Z"; nothing for any other text.
 std::optional<std::int64_t> unix_ms(const std::string& utc);
 
-// A format of --format.
+// A format of --format. csv: RFC 4180 with LF line ends; missing figures are empty, and the last
+// column, "missing", has their reasons. json: an array of flat objects; a missing figure is null
+// beside "<key>_reason".
 struct RunFormat {
   std::string name;  // the word of --format
   bool columns;      // whether the user can choose columns
   bool all_columns;  // whether the default is all columns
-  std::function<std::string(std::span<const RunRow>, const Columns&, int width)> write;
+  std::string (*write)(std::span<const RunRow>, const Columns&, int width);
   // The same of reports that all have collectives; null for formats of runs alone.
   std::string (*write_collectives)(std::span<const ReportFile>, int width) = nullptr;
 };

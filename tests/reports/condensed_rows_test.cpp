@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -213,12 +214,15 @@ TEST(CondensedExports, HaveTheEndsOfTheIntervals) {
     columns.push_back(find_column(name));
     ASSERT_NE(columns.back(), nullptr) << name;
   }
-  const std::string csv = csv_text(condensed.rows(), columns);
+  const auto written = [](const char* format, std::span<const RunRow> rows, const Columns& shown) {
+    return std::ranges::find(run_formats(), format, &RunFormat::name)->write(rows, shown, 0);
+  };
+  const std::string csv = written("csv", condensed.rows(), columns);
   EXPECT_THAT(csv, HasSubstr("strategy,repetitions,timed_repetitions,step_time_low_s,"
                              "step_time_high_s,repetition,missing\n"));
   EXPECT_THAT(csv, HasSubstr("\nddp,3,3,0.02,0.024,,repetition: the row stands for"));
-  EXPECT_THAT(csv_text(all_runs(report), columns), HasSubstr("\nddp,1,1,,,2,"));
-  EXPECT_THAT(markdown_text(condensed.rows(), usual_columns(condensed.rows())),
+  EXPECT_THAT(written("csv", all_runs(report), columns), HasSubstr("\nddp,1,1,,,2,"));
+  EXPECT_THAT(written("markdown", condensed.rows(), usual_columns(condensed.rows())),
               AllOf(HasSubstr("| 22.00 | 1.00 | 20.00..24.00 |"), HasSubstr("(a..b): smallest")));
 }
 

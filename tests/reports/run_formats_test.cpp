@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -31,6 +32,11 @@ Columns columns(const std::vector<std::string>& names) {
     EXPECT_NE(found.back(), nullptr) << name;
   }
   return found;
+}
+
+// What `ddpbench show --format` writes.
+std::string written(std::string_view format, std::span<const RunRow> rows, const Columns& columns) {
+  return std::ranges::find(run_formats(), format, &RunFormat::name)->write(rows, columns, 0);
 }
 
 std::vector<std::string> strategies(const std::vector<RunRow>& rows) {
@@ -143,14 +149,15 @@ TEST(MarkdownText, SaysOfARunThatFailedWhetherItsVerificationDid) {
   Report report = test::sample_report();
   report.runs = {report.runs[4]};
   report.runs[0].verification.status = "failed";
-  EXPECT_THAT(markdown_text(all_runs(report), columns({"strategy", "step", "verified", "rate"})),
-              HasSubstr("\n| ddp | - | NO | - | failed (1) (2) |\n"));
+  EXPECT_THAT(
+      written("markdown", all_runs(report), columns({"strategy", "step", "verified", "rate"})),
+      HasSubstr("\n| ddp | - | NO | - | failed (1) (2) |\n"));
 }
 
 TEST(MarkdownText, IsATableWithNotesBelow) {
   const Report report = test::sample_report();
   const std::string text =
-      markdown_text(all_runs(report), columns({"strategy", "devices", "speedup", "comm"}));
+      written("markdown", all_runs(report), columns({"strategy", "devices", "speedup", "comm"}));
   EXPECT_EQ(text.substr(text.find("| ")),
             "| strategy | devices | speed-up | comm ms |  |\n"
             "| :-- | --: | --: | --: | :-- |\n"
@@ -179,7 +186,7 @@ TEST(MarkdownText, HasTheWarningsOfEachReportOnce) {
   report.cells = {{.runs = {0}, .noisy = true}};
   report.tune.emplace().conclusion = "Keep the default.";
   const std::vector<ReportFile> files = {{"a.json", report}, {"b.json", test::sample_report()}};
-  const std::string text = markdown_text(all_runs(files), columns({"strategy"}));
+  const std::string text = written("markdown", all_runs(files), columns({"strategy"}));
   const std::string warning = "- \\[a\\] a.json: 1 of 1 settings are noisy";
   EXPECT_THAT(text, HasSubstr(warning));
   EXPECT_EQ(text.find(warning), text.rfind(warning));
@@ -193,8 +200,8 @@ TEST(Repetitions, CountFromOneForPeopleAndFromZeroForPrograms) {
   report.runs[0].repetition = 2;
   const Columns chosen = columns({"strategy", "repetition"});
   EXPECT_THAT(table_text(all_runs(report), chosen, 0), HasSubstr("single       3"));
-  EXPECT_THAT(markdown_text(all_runs(report), chosen), HasSubstr("| single | 3 |"));
-  EXPECT_THAT(csv_text(all_runs(report), chosen), HasSubstr("\nsingle,2,"));
+  EXPECT_THAT(written("markdown", all_runs(report), chosen), HasSubstr("| single | 3 |"));
+  EXPECT_THAT(written("csv", all_runs(report), chosen), HasSubstr("\nsingle,2,"));
 }
 
 TEST(MarkdownText, LetsNoTextBreakTheTable) {
@@ -202,14 +209,14 @@ TEST(MarkdownText, LetsNoTextBreakTheTable) {
   report.runs = {report.runs[5]};
   report.runs[0].strategy = "a|b\\|c\n<b>";
   const std::string text =
-      markdown_text(all_runs(report), columns({"strategy", "devices", "rate"}));
+      written("markdown", all_runs(report), columns({"strategy", "devices", "rate"}));
   EXPECT_THAT(text, HasSubstr("\n| a\\|b\\\\\\|c \\<b\\> | 8 | - | skipped (1) |\n"));
 }
 
 TEST(CsvText, ReadsBackWithFullPrecision) {
   Report report = test::sample_report();
   report.runs[0].step.time_s->median = 0.1 + 0.2;  // 0.30000000000000004
-  const auto rows = csv_rows(csv_text(all_runs(report), all_columns()));
+  const auto rows = csv_rows(written("csv", all_runs(report), all_columns()));
   ASSERT_EQ(rows.size(), report.runs.size());
   EXPECT_EQ(std::stod(rows[0].at("step_time_median_s")), 0.1 + 0.2);
   EXPECT_EQ(rows[0].at("strategy"), "single");
@@ -221,7 +228,8 @@ TEST(CsvText, ReadsBackWithFullPrecision) {
 
 TEST(CsvText, LeavesMissingFiguresEmptyAndSaysWhy) {
   const Report report = test::sample_report();
-  const auto rows = csv_rows(csv_text(all_runs(report), columns({"strategy", "comm", "rate"})));
+  const auto rows =
+      csv_rows(written("csv", all_runs(report), columns({"strategy", "comm", "rate"})));
   EXPECT_EQ(rows[0].at("comm_s"), "");
   EXPECT_EQ(rows[0].at("missing"), "comm_s: one device");
   EXPECT_EQ(rows[1].at("missing"), "");
@@ -231,17 +239,17 @@ TEST(CsvText, LeavesMissingFiguresEmptyAndSaysWhy) {
 TEST(CsvText, QuotesWhatWouldBreakALine) {
   Report report = test::sample_report();
   report.runs[0].model = "a \"quoted\", long\r\nname";
-  const std::string text = csv_text(all_runs(report), columns({"model", "devices"}));
+  const std::string text = written("csv", all_runs(report), columns({"model", "devices"}));
   EXPECT_THAT(text, HasSubstr("\n\"a \"\"quoted\"\", long\r\nname\",1,0,false,false,\n"));
   EXPECT_EQ(csv_rows(text)[0].at("model"), report.runs[0].model);
   report.runs[0].model = "=HYPERLINK(1)";
-  EXPECT_THAT(csv_text(all_runs(report), columns({"model", "devices"})),
+  EXPECT_THAT(written("csv", all_runs(report), columns({"model", "devices"})),
               HasSubstr("\n'=HYPERLINK(1),"));
 }
 
 TEST(JsonRunsText, IsAnArrayOfFlatObjectsWithReasons) {
   const Report report = test::sample_report();
-  const Json runs = Json::parse(json_runs_text(all_runs(report), all_columns()));
+  const Json runs = Json::parse(written("json", all_runs(report), all_columns()));
   ASSERT_EQ(runs.size(), report.runs.size());
   EXPECT_EQ(runs[0]["comm_s"], nullptr);
   EXPECT_EQ(runs[0]["comm_s_reason"], "one device");
