@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "reports/data/report.h"
 #include "reports/json/json_text.h"
@@ -300,15 +301,18 @@ class Fields {
   }
 
   template <typename T, typename Rule>
-  static void put(Json& to, const T& value, const Rule& rule) {
+  static void put(Json& to, const std::string& key, const T& value, const Rule& rule) {
+    if constexpr (std::floating_point<T>) {
+      ensure(std::isfinite(value), "the report's {} is {}, not a finite number", key, value);
+    }
     if constexpr (kIs<T, std::optional>) {
-      put(to, *value, rule);
+      put(to, key, *value, rule);
     } else if constexpr (kIs<T, std::vector>) {
       to = Json::array();
-      for (const auto& element : value) put(to.emplace_back(), element, rule);
+      for (const auto& element : value) put(to.emplace_back(), key, element, rule);
     } else if constexpr (kIs<T, std::map>) {
       to = Json::object();
-      for (const auto& [name, element] : value) put(to[name], element, rule);
+      for (const auto& [name, element] : value) put(to[name], key, element, rule);
     } else if constexpr (std::is_same_v<Rule, Option>) {
       to = option_json(value);
     } else if constexpr (std::is_same_v<Rule, Document>) {
@@ -326,7 +330,7 @@ class Fields {
   template <typename Member, typename Rule>
   void put_member(const std::string& key, const Member& member, const Rule& rule) {
     Json& json = object_[key];
-    put(json, member, rule);
+    put(json, key, member, rule);
     if (is_byte_count(key, json)) json = json.template get<std::uint64_t>();
   }
 

@@ -3,7 +3,6 @@
 #include "reports/json/report_json.h"
 
 #include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -142,24 +141,6 @@ constexpr auto kReportFields = [](auto& f, auto& report) {
   f.optional("memory_bandwidth", report.memory_bandwidth, kBandwidthFields);
 };
 
-// Checks every number of a report, so that no field can be forgotten. `pointer` is that of `value`
-// and is unchanged on return: millions of samples share one string.
-void require_finite(const Json& value, std::string& pointer) {
-  if (value.is_number_float()) {
-    ensure(std::isfinite(value.get<double>()), "the report's {} is {}, not a finite number",
-           pointer, value.get<double>());
-  }
-  if (!value.is_structured()) return;
-  const std::size_t length = pointer.size();
-  std::size_t index = 0;
-  for (auto child = value.begin(); child != value.end(); ++child, ++index) {
-    pointer += '/';
-    pointer += value.is_object() ? child.key() : std::to_string(index);
-    require_finite(*child, pointer);
-    pointer.resize(length);
-  }
-}
-
 void check_version(const Found& root) {
   const auto version = root.find("schema_version");
   if (!version) {
@@ -182,8 +163,6 @@ Json to_json(const Report& report) {
   Json json = {{"schema_version", kSchemaVersion}};
   Fields<false> writer(json);
   kReportFields(writer, report);
-  std::string pointer;
-  require_finite(json, pointer);
   return json;
 }
 

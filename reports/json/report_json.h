@@ -17,7 +17,7 @@
 namespace ddpbench::report {
 
 // Has exactly the keys of the schema. A missing figure without a reason gets one from the run's
-// status. Throws InternalError, with the JSON pointer, for a number that is not finite (except a
+// status. Throws InternalError, with the key, for a number that is not finite (except a
 // diverged train_loss), for a failed report or run without an error, and for a skipped run without
 // a reason.
 nlohmann::ordered_json to_json(const Report& report);
