@@ -43,12 +43,6 @@ std::vector<Standing> standings_of(std::vector<RunRow> rows) {
   return standings;
 }
 
-std::vector<double> rates_of(const Standing& standing) {
-  std::vector<double> rates;
-  for (const RunRow& row : standing.runs) rates.push_back(*row.run->samples_per_s.value);
-  return rates;
-}
-
 Contest contest_of(const Settings& work, std::vector<RunRow> rows) {
   Contest contest;
   contest.work = work;
@@ -88,6 +82,12 @@ std::string loss_words(const Run& run, const Run& exact) {
 }
 
 }  // namespace
+
+std::vector<double> rates_of(const Standing& standing) {
+  std::vector<double> rates;
+  for (const RunRow& row : standing.runs) rates.push_back(*row.run->samples_per_s.value);
+  return rates;
+}
 
 bool has_same_optimizer(const Run& a, const Run& b) {
   return a.optimizer_name == b.optimizer_name && a.optimizer == b.optimizer &&

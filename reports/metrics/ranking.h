@@ -24,6 +24,8 @@ struct Standing {
   double samples_per_s = 0;  // the median over the repetitions
 };
 
+std::vector<double> rates_of(const Standing& standing);  // samples/s of its runs
+
 // Settings of one report that compete: equal network and data (in name and content), global batch,
 // precision, kind of device and threads a device.
 struct Contest {

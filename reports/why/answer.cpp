@@ -35,8 +35,8 @@ constexpr double kWinnerTail = 0.005;
 const Run& first_run(const Standing& standing) { return *standing.runs.front().run; }
 
 std::vector<double> logarithms_of(const Standing& standing) {
-  std::vector<double> values;
-  for (const RunRow& row : standing.runs) values.push_back(std::log(*row.run->samples_per_s.value));
+  std::vector<double> values = rates_of(standing);
+  for (double& value : values) value = std::log(value);
   return values;
 }
 
@@ -157,10 +157,7 @@ std::vector<std::string> no_answer(const Rivals& rivals, const std::string& what
 bool was_made(const RunRow& row) { return row.run->samples_per_s.value.has_value(); }
 
 RatioInterval ratio_of(const Standing& standing, const Standing& base) {
-  std::vector<double> sides[2];
-  for (const RunRow& row : standing.runs) sides[0].push_back(*row.run->samples_per_s.value);
-  for (const RunRow& row : base.runs) sides[1].push_back(*row.run->samples_per_s.value);
-  return compare_ratios(sides[0], sides[1]);
+  return compare_ratios(rates_of(standing), rates_of(base));
 }
 
 // "1.35 to 2.10": between what its speed-up over one device is; empty where it is not known.
