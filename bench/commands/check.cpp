@@ -132,8 +132,8 @@ class Check final : public Subcommand {
   // earlier file as the result of this check. The terminal needs no table: stderr says it.
   void leave_refusal(const Format& format, const GateOptions& options,
                      const std::string& reason) const {
-    const report::GateOrigin here{utc_timestamp(), {host_name()}};
-    const GateResult refused = report::refused_check(options, here, reason);
+    const GateResult refused{
+        .options = options, .origin = {utc_timestamp(), {host_name()}}, .refusal = reason};
     if (!output_.is_file() && format.name == kTable) return;
     try {
       output_.write(format.render(refused, 0));

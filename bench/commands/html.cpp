@@ -64,7 +64,7 @@ class Html final : public Subcommand {
     try {
       return {baseline_, report::check_reports(candidate, base, {})};
     } catch (const ConfigError& error) {
-      return {baseline_, report::refused_check({}, {}, error.what())};
+      return {baseline_, {.refusal = error.what()}};
     }
   }
 

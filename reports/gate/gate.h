@@ -96,7 +96,8 @@ struct GateResult {
   std::size_t tests = 0;  // hypotheses that the correction counts
   std::vector<std::string> notes;
   GateOrigin origin;
-  // Why nothing was compared: then there are no pairs, and no verdict. Empty: it was.
+  // Why nothing was compared: then there are no pairs, and no verdict, and the result is written so
+  // that no earlier file is mistaken for it. Empty: it was.
   std::string refusal;
 };
 
@@ -110,9 +111,6 @@ GateResult check_reports(std::span<const Report> candidate, std::span<const Repo
 // "optimizer" stands for all of "optimizer/...".
 std::vector<std::string> gate_setting_keys(std::span<const Report> candidate,
                                            std::span<const Report> base);
-
-// The result of a check that could not be made, so that no earlier file is mistaken for it.
-GateResult refused_check(const GateOptions& options, GateOrigin origin, std::string refusal);
 
 // One line: the verdict, and how many pairs got each verdict; or why nothing was compared.
 std::string gate_summary(const GateResult& result);

@@ -79,9 +79,8 @@ std::vector<std::string> notes_on_measuring(std::span<const Report> candidate,
 }
 
 GateOrigin origin_of(std::span<const Report> reports) {
-  GateOrigin origin;
   const std::set<std::string> hosts = hosts_of(reports);
-  origin.hosts.assign(hosts.begin(), hosts.end());
+  GateOrigin origin{{}, {hosts.begin(), hosts.end()}};
   for (const Report& report : reports) {
     const std::string& time = report.started_at;
     if (time.empty()) continue;
@@ -121,19 +120,10 @@ std::vector<std::string> gate_setting_keys(std::span<const Report> candidate,
   return {keys.begin(), keys.end()};
 }
 
-GateResult refused_check(const GateOptions& options, GateOrigin origin, std::string refusal) {
-  GateResult result;
-  result.options = options;
-  result.origin = std::move(origin);
-  result.refusal = std::move(refusal);
-  return result;
-}
-
 GateResult check_reports(std::span<const Report> candidate, std::span<const Report> base,
                          const GateOptions& options) {
   const Pairing pairing = pair_runs(candidate, base, options.allow_mismatch);
-  GateResult result;
-  result.options = options;
+  GateResult result{.options = options};
   judge_pairs(pairing.pairs, result);
   const auto add_alone = [&result](const std::vector<Cell>& cells, bool is_new, const char* why) {
     for (const Cell& cell : cells) {

@@ -262,7 +262,7 @@ TEST(HtmlPageTest, TheSummaryBeginsWithTheVerdictOfTheGate) {
   EXPECT_LT(worse.find(alert), worse.find("id=\"runs\""));
   input.gate->result.verdict = GateVerdict::pass;
   EXPECT_THAT(html_page(input), HasSubstr("<p class=\"alert good\">Against base.json: "));
-  input.gate = HtmlGate{{"base.json"}, refused_check({}, {}, "nothing alike")};
+  input.gate = HtmlGate{{"base.json"}, {.refusal = "nothing alike"}};
   EXPECT_THAT(html_page(input),
               HasSubstr("<p class=\"alert warning\">Against base.json: <strong>not compared: "));
 }
@@ -382,7 +382,7 @@ TEST(HtmlPageTest, TimelinesSayWhereTheirAxesAre) {
 
 TEST(HtmlPageTest, SaysWhyTheGateComparedNothing) {
   HtmlInput input = test::rich_input();
-  input.gate = HtmlGate{{"base.json"}, refused_check({}, {}, "nothing <b>alike</b>")};
+  input.gate = HtmlGate{{"base.json"}, {.refusal = "nothing <b>alike</b>"}};
   EXPECT_THAT(html_page(input), HasSubstr("Not compared: nothing &lt;b&gt;alike&lt;/b&gt;"));
 }
 

@@ -212,7 +212,8 @@ TEST(GateText, SaysHowFarAnIntervalReachesInTheDirectionOfTheChange) {
 
 // What stands in place of a result when nothing could be compared.
 GateResult refused() {
-  return refused_check({}, {"2026-01-31T12:00:00Z", {"node"}}, "model_hash: new <a>, baseline b");
+  return {.origin = {"2026-01-31T12:00:00Z", {"node"}},
+          .refusal = "model_hash: new <a>, baseline b"};
 }
 
 TEST(GateRefusal, IsSaidByEveryOutput) {
