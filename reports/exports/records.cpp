@@ -10,6 +10,17 @@
 namespace ddpbench::report {
 namespace {
 
+// A value of RFC 4180 (sections 2.6 and 2.7).
+std::string csv_quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"') result += '"';
+    result += c;
+  }
+  return result + '"';
+}
+
 // Lists are joined by spaces, which no number has. A number is the shortest text that reads back as
 // the same one.
 std::string csv_cell(const Json& value) {
@@ -84,16 +95,6 @@ std::string markdown_table(const TextTable& table) {
 }
 
 }  // namespace
-
-std::string csv_quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"') result += '"';
-    result += c;
-  }
-  return result + '"';
-}
 
 std::string csv_lines(const std::vector<std::string>& keys, const std::vector<Json>& objects,
                       bool reasons) {

@@ -43,8 +43,6 @@ const std::vector<std::string>& record_formats();
 // that is possible (0: any). Throws InternalError for another format.
 std::string render_records(const Records& records, const std::string& format, std::size_t width);
 
-// A value of RFC 4180 (sections 2.6 and 2.7).
-std::string csv_quoted(const std::string& text);
 // RFC 4180 with LF line ends: a header, then a line for each of the flat objects. `reasons`: a last
 // column, "missing", has what stands under "<key>_reason".
 std::string csv_lines(const std::vector<std::string>& keys, const std::vector<Json>& objects,

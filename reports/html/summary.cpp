@@ -23,19 +23,18 @@
 namespace ddpbench::report::html {
 namespace {
 
-void write_alert(Markup& page, const std::string& kind, const std::string& text) {
-  page.leaf("p", {{"class", "alert " + kind}}, text);
+void write_alert(Markup& page, const std::string& text) {
+  page.leaf("p", {{"class", "alert bad"}}, text);
 }
 
-bool disagrees(const Run* run) { return run->verification.status == "failed"; }
+bool disagrees(const RunRow& row) { return row.run->verification.status == "failed"; }
 
 void write_report_errors(Markup& page, const HtmlInput& input) {
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     const Report& report = input.reports[i];
     if (report.status == Status::ok) continue;
     const std::string why = report.error ? ": " + report.error->message : "";
-    write_alert(page, "bad",
-                fmt::format("{}: {}{}", input.names[i], to_string(report.status), why));
+    write_alert(page, fmt::format("{}: {}{}", input.names[i], to_string(report.status), why));
   }
 }
 
@@ -216,9 +215,8 @@ void write_collectives_summary(Markup& page, const HtmlInput& input) {
     }
   }
   if (wrong > 0) {
-    write_alert(
-        page, "bad",
-        fmt::format("{} of {} collectives gave wrong results. See Collectives.", wrong, rows));
+    write_alert(page, fmt::format("{} of {} collectives gave wrong results. See Collectives.",
+                                  wrong, rows));
   } else {
     page.leaf("p", {{"class", "lead"}},
               fmt::format("{} measured, without a wrong element{}.", counted(rows, "collective"),
@@ -233,11 +231,9 @@ std::string subject_of(const HtmlInput& input) {
   for (const RunRow& row : rows_of(input)) {
     const Run& run = *row.run;
     if (run.model.empty() || run.dataset_name.empty()) continue;  // skipped before it was known
-    std::string subject = run.model + " on " + run.dataset_name;
-    if (std::ranges::find(subjects, subject) == subjects.end()) {
-      subjects.push_back(std::move(subject));
-    }
+    subjects.push_back(run.model + " on " + run.dataset_name);
   }
+  subjects = different_words(subjects, {});
   if (subjects.empty()) return has_runs(input) ? "Training strategies" : "Collectives";
   return fmt::format("{}", fmt::join(subjects, ", "));
 }
@@ -245,10 +241,8 @@ std::string subject_of(const HtmlInput& input) {
 void write_summary(Markup& page, const HtmlInput& input) {
   if (input.gate) write_gate_verdict(page, *input.gate);
   write_report_errors(page, input);
-  std::vector<const Run*> runs;
-  for (const RunRow& row : rows_of(input)) runs.push_back(row.run);
-  if (std::ranges::any_of(runs, disagrees)) {
-    write_alert(page, "bad",
+  if (std::ranges::any_of(rows_of(input), disagrees)) {
+    write_alert(page,
                 "Strategies disagree with one device: their figures compare different "
                 "computations. See Verification.");
   }

@@ -222,8 +222,6 @@ std::string measured_text(const HistoryCommit& commit) {
   return commit.started_at.empty() ? "?" : printable(commit.started_at.substr(0, 10));
 }
 
-}  // namespace
-
 TextTable history_table(const History& history, const HistoryLine& line) {
   TextTable table{{{"", "commit", true},
                    {"", "measured", true},
@@ -242,6 +240,8 @@ TextTable history_table(const History& history, const HistoryLine& line) {
   }
   return table;
 }
+
+}  // namespace
 
 std::string render_history(const History& history, int width) {
   const std::size_t limit = width > 0 ? static_cast<std::size_t>(width) : 0;

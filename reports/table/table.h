@@ -61,7 +61,6 @@ std::string render_collectives(const Report& report, int width);
 // repetitions reach, and the change from the commit before. At most `width` columns wide where that
 // is possible, when width > 0.
 std::string render_history(const History& history, int width);
-TextTable history_table(const History& history, const HistoryLine& line);
 
 // ---- the marks of rows, and the notes below the table (table_notes.cpp) ----
 
