@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
@@ -73,13 +72,6 @@ std::string Baselines::why_none(const Run& run) const {
                      batch > 0 ? std::to_string(batch) : "not recorded");
 }
 
-Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size) {
-  ensure(single_samples_per_s > 0, "scaling against {} samples/s", single_samples_per_s);
-  ensure(world_size >= 1, "scaling of a world of {}", world_size);
-  const double speedup = samples_per_s / single_samples_per_s;
-  return {kBaseline, speedup, speedup / world_size};
-}
-
 void fill_scaling(Report& report) {
   const Baselines baselines(report);
   for (Run& run : report.runs) {
@@ -87,7 +79,8 @@ void fill_scaling(Report& report) {
     run.scaling_reason = unusable(run);
     if (!run.scaling_reason.empty()) continue;
     if (const auto single = baselines.throughput(run)) {
-      run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
+      const double speedup = *run.samples_per_s.value / *single;
+      run.scaling = Scaling{kBaseline, speedup, speedup / run.world_size};
     } else {
       run.scaling_reason = baselines.why_none(run);
     }

@@ -17,12 +17,10 @@
 
 namespace ddpbench::report {
 
-// speedup = throughput / that of single; efficiency = speedup / world_size.
-Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size);
-// Fills run.scaling or run.scaling_reason of every run. Its baseline is the `single` run of the
-// same report with the same device kind and model, threads, network and precision, and the same
-// per-device batch in weak scaling or global batch in strong scaling; the median over its
-// repetitions.
+// Fills run.scaling or run.scaling_reason of every run: speedup = throughput / that of the
+// baseline, efficiency = speedup / world_size. The baseline is the `single` run of the same report
+// with the same device kind and model, threads, network and precision, and the same per-device
+// batch in weak scaling or global batch in strong scaling; the median over its repetitions.
 void fill_scaling(Report& report);
 
 // All usable `single` runs of a report by their work. Made in one pass, as a report may hold
