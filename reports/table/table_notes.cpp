@@ -43,12 +43,6 @@ std::optional<double> number_of(const std::string& column, const RunRow& row) {
   return find_column(column)->fields.front().value(row).number();
 }
 
-// Sets what tells rows of one strategy apart.
-void name_details(std::span<RunRow> rows) {
-  const RunNames names(rows);
-  for (RunRow& row : rows) row.details = names.details(*row.run);
-}
-
 std::vector<RunRow> single_runs(std::span<const RunRow> rows) {
   std::vector<RunRow> all;
   for (const RunRow& row : rows) {
@@ -128,7 +122,8 @@ std::vector<RunRow> marked_rows(std::span<const RunRow> rows,
     }
     row.marks.assign(letters.begin(), letters.end());
   }
-  name_details(marked);
+  const RunNames names(marked);
+  for (RunRow& row : marked) row.details = names.details(*row.run);
   compare_rows(marked);
   return marked;
 }
