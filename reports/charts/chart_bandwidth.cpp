@@ -82,14 +82,6 @@ LineNames names_of(const std::vector<DrawnRow>& rows) {
   return names;
 }
 
-// The index of `name` in `names`, at whose end it is added where it is new.
-std::size_t index_in(std::vector<std::string>& names, const std::string& name) {
-  const auto found = std::ranges::find(names, name);
-  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  names.push_back(name);
-  return names.size() - 1;
-}
-
 // Points and series, in the order of the reports; the caption is not set.
 void add_points(const std::vector<DrawnRow>& rows, const LineNames& names, BandwidthChart& chart) {
   struct Measured {

@@ -232,10 +232,14 @@ Spread spread(const std::vector<double>& values) {
   return {median(values), least, most, static_cast<int>(values.size())};
 }
 
-std::string machine_letter(std::vector<std::string>& machines, const std::string& machine) {
-  auto found = std::ranges::find(machines, machine);
-  if (found == machines.end()) found = machines.insert(found, machine);
-  const auto index = static_cast<std::size_t>(found - machines.begin());
+std::size_t index_in(std::vector<std::string>& names, const std::string& name) {
+  auto found = std::ranges::find(names, name);
+  if (found == names.end()) found = names.insert(found, name);
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+static std::string machine_letter(std::vector<std::string>& machines, const std::string& machine) {
+  const std::size_t index = index_in(machines, machine);
   const std::string first(1, static_cast<char>('A' + index % 26));
   return index < 26 ? first : first + std::to_string(index / 26);
 }

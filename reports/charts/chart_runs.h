@@ -100,6 +100,8 @@ bool plausible(double value);
 // REQUIRES: not empty.
 Spread spread(const std::vector<double>& values);
 
+// The index of `name` in `names`, at whose end it is added where it is new.
+std::size_t index_in(std::vector<std::string>& names, const std::string& name);
 // "machine A" of the first of `machines`, ..., "Z", "A1", ...; adds the report's where it is new.
 // Machines have long names, so lines carry letters.
 std::string lettered_machine(std::vector<std::string>& machines, const Report& report);
