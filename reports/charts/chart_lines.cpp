@@ -65,13 +65,19 @@ void add_ideals(const ChartRuns& runs, const Doubts& doubts, ScalingChart& chart
   if (chart.ideals.size() == 1) chart.ideals.front().name = "ideal";
 }
 
-// Notes why the first such point has no efficiency. Oversubscribed points have a mark for it.
+// Notes why points have no efficiency, each reason once. Oversubscribed points have a mark for it.
 void note_missing_efficiency(ScalingChart& chart) {
-  const auto without = std::ranges::find_if(chart.points, [](const ScalingPoint& point) {
-    return !point.efficiency && !point.oversubscribed;
-  });
-  if (without == chart.points.end()) return;
-  chart.caption.notes.push_back("without efficiency, the first: " + without->efficiency_reason);
+  std::vector<std::string> reasons;  // two at most
+  for (const ScalingPoint& point : chart.points) {
+    if (point.efficiency || point.oversubscribed || reasons.size() == 2) continue;
+    if (std::ranges::count(reasons, point.efficiency_reason) == 0) {
+      reasons.push_back(point.efficiency_reason);
+    }
+  }
+  if (!reasons.empty()) {
+    chart.caption.notes.push_back(
+        fmt::format("without efficiency where: {}", fmt::join(reasons, "; ")));
+  }
 }
 
 std::string unfit_accuracy(const Run& run) {

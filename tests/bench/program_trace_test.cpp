@@ -37,7 +37,8 @@ TEST(Trace, HasEveryRankPhaseAndBucketOfTheFirstSteps) {
       program.run(small_run("ddp", {"--trace=trace.json", "--trace-steps=4", "--steps=6",
                                     "--first-bucket-mb=0.1", "--bucket-cap-mb=0.1"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("trace: trace.json\nreport: "));
+  EXPECT_THAT(result.out,
+              HasSubstr("trace: trace.json\nmore: ddpbench why|chart|html report.json\nreport: "));
   const json trace = trace_of(program);
   EXPECT_THAT(test::trace_problems(trace), IsEmpty());
   EXPECT_THAT(test::process_names(trace),
