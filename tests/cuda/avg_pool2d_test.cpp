@@ -19,9 +19,12 @@ void expect_the_references_averages(const Case& c) {
   const OpOutputs want = run(plain, *reference, in);
   BackendFixture fixture = cuda_backend();
   for (const DataType type : {DataType::fp32, DataType::bf16}) {
-    // Sums of whole numbers are exact; the factor, the product and a bf16 result are rounded.
+    // Sums of whole numbers are exact; the factor, the product and a bf16 result are rounded, and
+    // in double what the reference adds up.
+    constexpr double kDouble = 1e-14;
     const auto tolerance = [&](const Values& values) {
-      return whole_tolerance(type == DataType::bf16 ? CudaPrecision::bf16 : CudaPrecision::fp32,
+      return kDouble +
+             whole_tolerance(type == DataType::bf16 ? CudaPrecision::bf16 : CudaPrecision::fp32,
                              values);
     };
     for (const TensorLayout& layout :
