@@ -67,6 +67,11 @@ TEST(Json, RefusesDeepNestingWithoutFollowingIt) {
   EXPECT_THAT(refusal(repeated(120000, "{\"a\":")), HasSubstr("nested deeper than 16 levels"));
 }
 
+TEST(Json, RefusesMoreValuesThanItsLimit) {
+  EXPECT_EQ(refusal("[0, {\"a\": 0}]", {.most_values = 4}), "nothing was thrown");
+  EXPECT_THAT(refusal("[0, {\"a\": 0}]", {.most_values = 3}), HasSubstr("more than 3 values"));
+}
+
 TEST(Json, RefusesNulBytesAndWhatFollowsThem) {
   EXPECT_EQ(refusal(std::string("{}\0{", 4)),
             "f.json: not valid JSON: line 1, column 3: a NUL byte");

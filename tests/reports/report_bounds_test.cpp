@@ -124,14 +124,11 @@ TEST(ReportBounds, NestingIsFollowedTo64Levels) {
   EXPECT_THAT(nested(63), HasSubstr("nested deeper than 64 levels"));
 }
 
-TEST(ReportBounds, ManyMembersAndManyValuesAreRefused) {
+TEST(ReportBounds, ManyMembersAreRefused) {
   ordered_json members = ordered_json::object();
   for (int i = 0; i < 1001; ++i) members[std::to_string(i)] = i;
   EXPECT_THAT(refusal_with("/environment/libraries", members),
               HasSubstr("/environment/libraries: an object of more than 1000 members"));
-  std::string many = "[0";
-  for (int i = 0; i < 20'000'000; ++i) many += ",0";
-  EXPECT_THAT(refusal(many + "]"), HasSubstr("more than 20000000 values"));
 }
 
 TEST(ReportBounds, MessagesAreShortAndDoNotSpeakToTheTerminal) {
