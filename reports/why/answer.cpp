@@ -277,9 +277,8 @@ std::vector<std::string> answer_of(std::span<const RunRow> rows, std::set<const 
   const int most = first_run(best).world_size;
   if (!rivals.one.empty() && best.samples_per_s < most * rivals.one[0].samples_per_s) {
     std::vector<Verdict> verdicts;
-    const Baselines baselines(*best.runs.front().report);
-    for (const RunRow& row : best.runs)
-      verdicts.push_back(explain(*row.report, *row.run, baselines));
+    const Lender lender(*best.runs.front().report);
+    for (const RunRow& row : best.runs) verdicts.push_back(explain(*row.report, *row.run, lender));
     lines.push_back(fmt::format("Why not {}: {}.", most, cause_words(verdicts)));
   }
   return lines;

@@ -139,22 +139,22 @@ std::string cause_words(std::span<const Verdict> verdicts) {
 
 std::vector<Explanation> explanations(std::span<const RunRow> rows) {
   std::vector<Explanation> found;
-  std::map<const Report*, Baselines> baselines;
+  std::map<const Report*, Lender> lenders;
   for (auto& [key, runs] : grouped(rows | std::views::filter(is_explained), [](const RunRow& row) {
          return std::pair(row.report, cell_key(*row.run));
        })) {
     std::vector<Verdict> verdicts;
-    const Baselines& own = baselines.try_emplace(key.first, *key.first).first->second;
-    for (const RunRow& row : runs) verdicts.push_back(explain(*row.report, *row.run, own));
+    const Lender& lender = lenders.try_emplace(key.first, *key.first).first->second;
+    for (const RunRow& row : runs) verdicts.push_back(explain(*row.report, *row.run, lender));
     Verdict verdict = combined(runs, verdicts);
     found.push_back({std::move(runs), std::move(verdict)});
   }
   return found;
 }
 
-Verdict explain(const Report& report, const Run& run, const Baselines& baselines) {
+Verdict explain(const Report& report, const Run& run, const Lender& lender) {
   Verdict verdict;
-  Decomposition split = decompose(baselines, run);
+  Decomposition split = decompose(lender, run);
   if (run.status != Status::ok && !split.missing.empty()) split.missing = missing_reason(run);
   if (split.missing.empty()) {
     verdict.step_s = split.parts.step_s;
@@ -169,11 +169,11 @@ Verdict explain(const Report& report, const Run& run, const Baselines& baselines
 }
 
 void fill_why(Report& report) {
-  const Baselines baselines(report);
+  const Lender lender(report);
   for (Run& run : report.runs) {
     run.why.reset();
     if (!is_explained({&report, &run})) continue;
-    const Verdict verdict = explain(report, run, baselines);
+    const Verdict verdict = explain(report, run, lender);
     run.why = Why{std::string(to_string(verdict.cause)), verdict.sentence, verdict.advice, {}};
     for (const VerdictPart& part : verdict.parts) run.why->parts[part.key] = part.seconds;
   }

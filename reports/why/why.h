@@ -40,8 +40,9 @@ struct Verdict {
   std::vector<VerdictPart> parts;
 };
 
-// Explains a run on several devices. `baselines`: of `report`, which has the run.
-Verdict explain(const Report& report, const Run& run, const Baselines& baselines);
+// Explains a run on several devices against these `single` runs of its report. REQUIRES: `run` is
+// in `report`.
+Verdict explain(const Report& report, const Run& run, const Lender& lender);
 
 // The repetitions of a setting on several devices that timed steps, explained together: the median
 // of each part, and the cause of at least two thirds of them as in one of these; else the causes

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -113,8 +114,30 @@ struct Decomposition {
   double spread = 0;  // IQR / median of the step times; the larger of the run's and single's
 };
 
-// `baselines`: of the report of `run`.
-Decomposition decompose(const Baselines& baselines, const Run& run);
+// The `single` runs that the runs of a report are explained against. The medians over their
+// repetitions are made once, as each of a thousand runs asks for them.
+class Lender {
+ public:
+  explicit Lender(const Report& report) : baselines_(report) {}
+  Lender(const Lender&) = delete;  // `times_` knows the places of the lists in `baselines_`
+  Lender& operator=(const Lender&) = delete;
+
+  // Sets ideal and spread, or no_baseline.
+  void lend(const Run& run, Decomposition& result) const;
+
+ private:
+  struct Times {
+    RankTimes median;
+    double spread = 0;
+    bool observed = false;
+  };
+  static Times times_of(std::vector<const Run*> singles);
+
+  Baselines baselines_;
+  mutable std::map<const std::vector<const Run*>*, Times> times_;
+};
+
+Decomposition decompose(const Lender& lender, const Run& run);
 
 // The values by which parts are ranked: the losses against `single`, or without a baseline all
 // parts but compute.

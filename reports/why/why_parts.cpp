@@ -243,39 +243,51 @@ StepParts losses(const StepParts& parts, const RankTimes& ideal) {
   return lost;
 }
 
-// Sets ideal, the medians over the repetitions of the baseline, and spread; or no_baseline.
-void set_ideal(const Baselines& baselines, const Run& run, Decomposition& result) {
-  std::vector<const Run*> singles = baselines.of(run);
-  if (singles.empty()) {
-    result.no_baseline = baselines.why_none(run);
-    return;
-  }
+}  // namespace
+
+// The median of each member over the repetitions.
+Lender::Times Lender::times_of(std::vector<const Run*> singles) {
   std::erase_if(singles, [](const Run* single) {
     return !single->step.time_s || !unobserved(single->phases).empty();
   });
-  if (singles.empty()) {
-    result.no_baseline = "the phases of the single run were not observed";
-    return;
-  }
+  if (singles.empty()) return {};
+  Times times{.observed = true};
   std::vector<RankTimes> all;
   for (const Run* single : singles) {
-    result.spread = std::max(result.spread, spread_of(*single));
+    times.spread = std::max(times.spread, spread_of(*single));
     all.push_back(rank_times(single->phases, single->step.time_s->median));
   }
-  const double divisor = run.scaling_mode == "strong" ? run.world_size : 1;
-  RankTimes& ideal = result.ideal.emplace();
   const auto set_median = [&](double RankTimes::*member) {
     std::vector<double> values;
     for (const RankTimes& one : all) values.push_back(one.*member);
-    ideal.*member = median(std::move(values)) / divisor;
+    times.median.*member = median(std::move(values));
   };
   set_median(&RankTimes::step_s);
   for (const PhaseName& phase : kWorkPhases) set_median(phase.time);
+  return times;
 }
 
-}  // namespace
+void Lender::lend(const Run& run, Decomposition& result) const {
+  const std::vector<const Run*>& singles = baselines_.of(run);
+  if (singles.empty()) {
+    result.no_baseline = baselines_.why_none(run);
+    return;
+  }
+  const auto [place, is_new] = times_.try_emplace(&singles);
+  if (is_new) place->second = times_of(singles);
+  const Times& times = place->second;
+  if (!times.observed) {
+    result.no_baseline = "the phases of the single run were not observed";
+    return;
+  }
+  result.spread = std::max(result.spread, times.spread);
+  result.ideal = times.median;
+  const double divisor = run.scaling_mode == "strong" ? run.world_size : 1;
+  result.ideal->step_s /= divisor;
+  for (const PhaseName& phase : kWorkPhases) *result.ideal.*phase.time /= divisor;
+}
 
-Decomposition decompose(const Baselines& baselines, const Run& run) {
+Decomposition decompose(const Lender& lender, const Run& run) {
   Decomposition result;
   if (!run.step.time_s) {
     result.missing = "no step was timed";
@@ -287,7 +299,7 @@ Decomposition decompose(const Baselines& baselines, const Run& run) {
     result.missing = "the devices compute different layers; " + idle;
     return result;
   }
-  set_ideal(baselines, run, result);
+  lender.lend(run, result);
   const std::vector<Rank> ranks = observed_ranks(run);
   double least_wait_s = 0;
   if (!ranks.empty()) {

@@ -82,7 +82,7 @@ inline bool says(const std::string& text, const std::string& words) {
 
 inline Verdict verdict_of(const Run& run, const Step& single = {}) {
   const Report report = report_of(run, single);
-  const Verdict verdict = explain(report, report.runs[1], Baselines(report));
+  const Verdict verdict = explain(report, report.runs[1], Lender(report));
   double sum = 0;
   for (const VerdictPart& part : verdict.parts) {
     EXPECT_TRUE(part.seconds.value) << part.key;

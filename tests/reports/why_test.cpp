@@ -91,7 +91,7 @@ TEST(Why, AdvisesTheBatchOptionOfTheScalingMode) {
   EXPECT_SAYS(verdict_of(run).advice, "a larger --batch-size");
   run.scaling_mode = "strong";
   const Report report = report_of(run);
-  EXPECT_SAYS(explain(report, report.runs[1], Baselines(report)).advice,
+  EXPECT_SAYS(explain(report, report.runs[1], Lender(report)).advice,
               "a larger --global-batch-size");
 }
 
@@ -194,12 +194,12 @@ TEST(Why, IgnoresWaitingThatBackwardHides) {
 TEST(Why, FindsStarvedInput) {
   const Step step = {.input = 15, .comm = 1, .exposed = 0.5};
   Report report = report_of(make_run("ddp", {step, step}));
-  const Verdict verdict = explain(report, report.runs.back(), Baselines(report));
+  const Verdict verdict = explain(report, report.runs.back(), Lender(report));
   EXPECT_EQ(verdict.cause, Cause::starved_input);
   EXPECT_SAYS(verdict.sentence, "waiting for input is 43 % of the step");
   EXPECT_SAYS(verdict.advice, "--loader-workers");
   report.generator.name = "ddpbench-import";  // of a program that has no such option
-  EXPECT_EQ(explain(report, report.runs.back(), Baselines(report)).advice, "");
+  EXPECT_EQ(explain(report, report.runs.back(), Lender(report)).advice, "");
 }
 
 TEST(Why, DoesNotBlameInputThatSingleWaitsForToo) {
@@ -361,7 +361,7 @@ TEST(Why, MeasuresStrongScalingAgainstTheShareOfTheWork) {
   run.per_device_batch_size = 32;
   Report report = report_of(run);
   report.runs[0].scaling_mode = "strong";
-  const Verdict verdict = explain(report, report.runs[1], Baselines(report));
+  const Verdict verdict = explain(report, report.runs[1], Lender(report));
   EXPECT_EQ(verdict.cause, Cause::slowed_compute);
   // 18.9 ms of single's compute are 9.45 ms on each of two devices.
   EXPECT_NEAR(*part_of(verdict, "compute_s").seconds.value, 9.45 * kMs, kRounding);
@@ -386,7 +386,7 @@ TEST(Why, NamesALossWithoutABaselineAndSaysWhatItCannotCompare) {
   const Step step = {.comm = 30, .exposed = 30};
   Report report = report_of(make_run("ddp", {step, step}));
   report.runs.erase(report.runs.begin());
-  const Verdict verdict = explain(report, report.runs[0], Baselines(report));
+  const Verdict verdict = explain(report, report.runs[0], Lender(report));
   EXPECT_EQ(verdict.cause, Cause::slow_link);
   EXPECT_SAYS(verdict.sentence, "no single run in this report");
   const VerdictPart& slowed = part_of(verdict, "compute_slowed_s");
@@ -398,7 +398,7 @@ TEST(Why, ClaimsNothingWithoutABaselineWhenComputeIsTheStep) {
   const Step step = {.comm = 5, .exposed = 0.2};
   Report report = report_of(make_run("ddp", {step, step}));
   report.runs.erase(report.runs.begin());
-  const Verdict verdict = explain(report, report.runs[0], Baselines(report));
+  const Verdict verdict = explain(report, report.runs[0], Lender(report));
   EXPECT_EQ(verdict.cause, Cause::unknown);
   EXPECT_SAYS(verdict.sentence, "compute is 97 % of the step");
   EXPECT_EQ(verdict.advice, "add single to --strategy");
@@ -444,7 +444,7 @@ TEST(Why, SurvivesEveryRunOfTheSampleReport) {
   const Report report = test::sample_report();
   for (const report::Run& run : report.runs) {
     if (run.world_size > 1) {
-      EXPECT_NE(explain(report, run, Baselines(report)).sentence, "");
+      EXPECT_NE(explain(report, run, Lender(report)).sentence, "");
     }
   }
 }
