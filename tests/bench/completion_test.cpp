@@ -38,7 +38,7 @@ class BashCompletion : public ::testing::Test {
  protected:
   // What bash offers for the last of `words`. Where '=' parts words they are separate ones.
   Lines offered(const Lines& words) const {
-    std::string line = "COMP_WORDS=(" DDPBENCH_BINARY;
+    std::string line = "COMP_WORDS=('" DDPBENCH_BINARY "'";
     for (const std::string& word : words) line += " '" + word + "'";
     folder_.write("ask",
                   fmt::format("source '{}/deploy/completion.sh'\n{})\nCOMP_CWORD={}\ncd '{}'\n"
