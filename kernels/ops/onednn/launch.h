@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <dnnl.hpp>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -72,6 +73,8 @@ class Launch {
   // The context must outlive it.
   Launch(const Context& context, const dnnl::primitive& primitive,
          const dnnl::memory::desc& scratchpad, const std::vector<Operand>& operands);
+  // A copy of two operands that no primitive makes.
+  explicit Launch(std::function<void(const void* from, void* to)> copy) : copy_(std::move(copy)) {}
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   // Addresses in the order of the operands, maybe more; `workspace` is 64-byte aligned.
@@ -86,13 +89,19 @@ class Launch {
   };
   void convert(const Conversion& conversion, const void* stored, std::byte* workspace) const;
 
-  const Context* context_;
+  const Context* context_ = nullptr;
+  std::function<void(const void*, void*)> copy_;  // or the primitive:
   dnnl::primitive primitive_;
   std::vector<dnnl::memory> memories_;  // one an operand, then the scratchpad
   std::vector<dnnl_exec_arg_t> args_;
   std::vector<Conversion> conversions_;
   std::size_t workspace_bytes_ = 0;
 };
+
+// A reorder that does not use oneDNN's, for layouts of which that may lose values
+// (table_reorder.cpp); empty where oneDNN's is right.
+std::function<void(const void* from, void* to)> make_table_reorder(const dnnl::memory::desc& from,
+                                                                   const dnnl::memory::desc& to);
 
 // A reorder as a launch; operands are from, to.
 Launch make_reorder_launch(const Context& context, const dnnl::memory::desc& from,
