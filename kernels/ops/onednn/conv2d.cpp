@@ -25,6 +25,15 @@
 // backward data make bf16 of them in the workspace. Winograd in fp32 takes as long as direct
 // convolution in bf16, so 3x3 convolutions of many outputs run as the own over bf16 maps. Where the
 // library has only a plain loop in bf16, the convolution runs in fp32.
+//
+// With AMX the gradient of weights in bf16 may also run as products of gathered rows
+// (gathered_rows.cpp): oneDNN 2.6's own takes 2 to 35 times as long as such products without the
+// gathering. No rule of shapes would hold for all processors and versions of the library, so a
+// trial decides. It comes with the first gradient: then there are maps and a workspace, and a plan
+// that never runs pays nothing. It costs at most six gradients of each geometry, once in a process,
+// and all replicas in the process take its result. Processes may choose differently; their
+// gradients then differ by the order of sums in fp32. Memory is planned for both. With AVX-512
+// alone both ways take about as long, so the direct one runs, whose bits are the same in each run.
 #include <cstring>
 #include <functional>
 
@@ -124,7 +133,7 @@ PrimitiveDesc plan_gradient(const std::function<PrimitiveDesc(bool any)>& plan) 
 
 class Conv2d : public Op {
  public:
-  Conv2d(ContextPtr context, const Conv2dDesc& desc, DataType type)
+  Conv2d(ContextPtr context, const Conv2dDesc& desc, DataType type, ConvAlgorithm algorithm)
       : Op(plain_plan(desc)),
         context_(std::move(context)),
         desc_(desc),
@@ -143,6 +152,11 @@ class Conv2d : public Op {
     make_forward(forward);
     make_backward_weights(forward);
     if (desc.needs_grad_input) make_backward_data(forward);
+    const bool forced = algorithm == ConvAlgorithm::gathered;
+    if (forced || (algorithm == ConvAlgorithm::automatic && cpu_bf16_uses_amx()))
+      gathered_ = plan_gathered_rows(*context_, desc, plan_.inputs[0], plan_.output, weight_);
+    ensure(gathered_ || !forced, "no gathered rows of {}", where_of(desc));
+    if (!gathered_ || forced) gathers_ = forced;
     lay_out_workspace();
   }
 
@@ -218,21 +232,33 @@ class Conv2d : public Op {
     main_offset_ = fresh_bias_offset_ + (desc_.bias ? align_up(geometry_.bias.get_size()) : 0);
     std::size_t primitives = backward_weights_->workspace_bytes();
     if (backward_data_) primitives = std::max(primitives, backward_data_->workspace_bytes());
+    if (gathered_) primitives = std::max(primitives, gathered_->workspace_bytes());
     plan_.workspace_bytes = std::max(forward_->workspace_bytes(), main_offset_ + primitives);
   }
 
   // oneDNN overwrites weight gradients. To accumulate, they are made in the workspace and then
   // added (0.1 MB for the largest of SimpleCNN).
-  void run_backward_weights(const BackwardArgs& args, const void* dy) const {
+  void run_backward_weights(const BackwardArgs& args, const void* dy) {
     auto* const workspace = static_cast<std::byte*>(args.workspace);
     void* const dw = args.accumulate ? workspace + fresh_offset_ : args.grad_parameters[0];
     void* const primitives = workspace + main_offset_;
     void* const bias = desc_.bias ? args.grad_parameters[1] : nullptr;
     void* const db = args.accumulate ? workspace + fresh_bias_offset_ : bias;
-    backward_weights_->run({args.inputs[0], dy, dw, db}, primitives);
+    const auto direct = [&] { backward_weights_->run({args.inputs[0], dy, dw, db}, primitives); };
+    const auto gathered = [&] { gathered_->run(args.inputs[0], dy, dw, primitives); };
+    if (!gathers_) gathers_ = gathering_pays(geometry_name(), direct, gathered);
+    *gathers_ ? gathered() : direct();
     if (!args.accumulate) return;
     accumulate(dw, args.grad_parameters[0], weight_);
     if (desc_.bias) accumulate(db, bias, geometry_.bias);
+  }
+
+  // All that the time of a gradient of weights depends on.
+  std::string geometry_name() const {
+    return fmt::format("{}, pads {}, {}, from {} to {} and {}, {} threads", where_of(desc_),
+                       to_string(geometry_.pads), to_string(geometry_.end_pads),
+                       plan_.inputs[0].tag, plan_.output.tag, plan_.parameters[0].layout.tag,
+                       context_->threads);
   }
 
   // The output's gradient before the ReLU, in the workspace.
@@ -256,13 +282,16 @@ class Conv2d : public Op {
   bool is_slow_ = false;
   Desc source_, weight_, target_;  // as stored
   std::optional<Launch> forward_, backward_weights_, backward_data_;
+  std::unique_ptr<GatheredRows> gathered_;  // null: none
+  std::optional<bool> gathers_;             // nothing before the trial
   std::size_t masked_offset_ = 0, fresh_offset_ = 0, fresh_bias_offset_ = 0, main_offset_ = 0;
 };
 
 // Null where the library has none in bf16, or only a plain loop.
-std::unique_ptr<Op> make_bf16_conv2d(const ContextPtr& context, const Conv2dDesc& desc) {
+std::unique_ptr<Op> make_bf16_conv2d(const ContextPtr& context, const Conv2dDesc& desc,
+                                     ConvAlgorithm algorithm) {
   try {
-    auto op = std::make_unique<Conv2d>(context, desc, DataType::bf16);
+    auto op = std::make_unique<Conv2d>(context, desc, DataType::bf16, algorithm);
     return op->is_slow() ? nullptr : std::move(op);
   } catch (const dnnl::error& error) {
     if (error.status != dnnl_unimplemented) throw;
@@ -280,9 +309,9 @@ std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc,
     if (algorithm == winograd || (algorithm == automatic && winograd_pays(c, desc)))
       return cpu::make_winograd_conv2d(c.team(), c.l2_bytes, c.activations, desc);
     if (c.activations == DataType::bf16) {
-      if (auto op = make_bf16_conv2d(context, desc)) return op;
+      if (auto op = make_bf16_conv2d(context, desc, algorithm)) return op;
     }
-    return std::make_unique<Conv2d>(std::move(context), desc, DataType::fp32);
+    return std::make_unique<Conv2d>(std::move(context), desc, DataType::fp32, algorithm);
   };
   return plan_with_onednn(c, where_of(desc), plan);
 }

@@ -39,7 +39,7 @@ struct Epilogue {
 
 // Operands of the launch: a, b, the result, then the bias if there is one. The caller has b as
 // `stored`.
-Launch make_product(const ContextPtr& context, const Desc& a, const Desc& b, const Desc& stored,
+Launch make_product(const Context& context, const Desc& a, const Desc& b, const Desc& stored,
                     const Desc& result, const Epilogue& epilogue) {
   dnnl::primitive_attr attr = user_scratchpad();
   dnnl::post_ops ops;
@@ -47,11 +47,11 @@ Launch make_product(const ContextPtr& context, const Desc& a, const Desc& b, con
   if (epilogue.relu) append_relu(ops);
   attr.set_post_ops(ops);
   const Desc bias = epilogue.bias ? matrix(DataType::fp32, 1, dims_of(result)[1]) : Desc();
-  const auto desc = plan_primitive<dnnl::matmul>(context->engine, attr, a, b, bias, result);
+  const auto desc = plan_primitive<dnnl::matmul>(context.engine, attr, a, b, bias, result);
   std::vector<Operand> operands = {
       {DNNL_ARG_SRC, a, a}, {DNNL_ARG_WEIGHTS, b, stored}, {DNNL_ARG_DST, result, result, true}};
   if (epilogue.bias) operands.push_back({DNNL_ARG_BIAS, bias, bias});
-  return Launch(*context, dnnl::matmul(desc), desc.scratchpad_desc(), std::move(operands));
+  return Launch(context, dnnl::matmul(desc), desc.scratchpad_desc(), operands);
 }
 
 // The layout of one sample, repeated for each row of the weight. So the weight of `out` rows lies
@@ -113,17 +113,16 @@ class Linear : public Op {
 
   void make_products() {
     const Desc x = matrix(type_, batch_, in_), y = matrix(type_, batch_, out_);
-    forward_ = make_product(context_, x, matrix(type_, in_, out_, Tag::ba),
+    forward_ = make_product(*context_, x, matrix(type_, in_, out_, Tag::ba),
                             matrix(DataType::fp32, in_, out_, Tag::ba), y,
                             {.bias = desc_.bias, .relu = desc_.fuse_relu});
-    const Desc dy_transposed = matrix(type_, out_, batch_, Tag::ba);
-    const Desc weight = matrix(DataType::fp32, out_, in_);
-    backward_weights_ = make_product(context_, dy_transposed, x, x, weight, {});
-    accumulate_weights_ = make_product(context_, dy_transposed, x, x, weight, {.accumulate = true});
+    backward_weights_ = make_weight_gradient(*context_, type_, batch_, in_, out_, false);
+    accumulate_weights_ = make_weight_gradient(*context_, type_, batch_, in_, out_, true);
     std::size_t backward =
         std::max(backward_weights_->workspace_bytes(), accumulate_weights_->workspace_bytes());
     if (desc_.needs_grad_input) {
-      backward_data_ = make_product(context_, y, matrix(type_, out_, in_), weight, x, {});
+      backward_data_ = make_product(*context_, y, matrix(type_, out_, in_),
+                                    matrix(DataType::fp32, out_, in_), x, {});
       backward = std::max(backward, backward_data_->workspace_bytes());
     }
     plan_.workspace_bytes = std::max(forward_->workspace_bytes(), masked_bytes() + backward);
@@ -141,6 +140,13 @@ class Linear : public Op {
 };
 
 }  // namespace
+
+Launch make_weight_gradient(const Context& context, DataType type, std::int64_t rows,
+                            std::int64_t in, std::int64_t out, bool accumulate) {
+  const Desc x = matrix(type, rows, in);
+  return make_product(context, matrix(type, out, rows, Tag::ba), x, x,
+                      matrix(DataType::fp32, out, in), {.accumulate = accumulate});
+}
 
 std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc) {
   const Context& c = *context;
