@@ -3,8 +3,6 @@
 #include "bench/run/session.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -23,6 +21,7 @@
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/ops/backend.h"
 #include "kernels/ops/cpu/simd.h"
+#include "kernels/runtime/cpu_topology.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -35,13 +34,6 @@ constexpr double kPeakWindow_s = 2e-3;
 constexpr std::int64_t kRoundsPerLook = 1000;  // some microseconds between two looks at the clock
 
 using Rates = std::array<double, kPeakWindows>;  // operations a second
-
-bool bind_to(int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(core), &set);
-  return ::pthread_setaffinity_np(::pthread_self(), sizeof(set), &set) == 0;
-}
 
 // The same work over and over: it returns a sum of numbers that are positive.
 struct Work {
@@ -81,7 +73,8 @@ Figure measure(const std::vector<int>& cores, const Work& work) {
   try {
     for (const int core : cores) {
       of_cores.push_back(std::async(std::launch::async, [core, &work] {
-        return bind_to(core) ? std::optional(measure_here(work)) : std::nullopt;
+        return pin_calling_thread({&core, 1}) == 0 ? std::optional(measure_here(work))
+                                                   : std::nullopt;
       }));
     }
   } catch (const std::system_error& error) {

@@ -3,9 +3,6 @@
 #include "kernels/runtime/cpu_device.h"
 
 #include <omp.h>
-#include <sched.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -44,71 +41,7 @@ constexpr std::size_t kAlignmentBytes = 64;
 // Below this size a mapping of its own would waste more than a tenth in its last page.
 constexpr std::size_t kSmallBytes = 32 << 10;
 
-struct CpuMemoryRequest {
-  std::string device;  // for messages
-  std::size_t bytes = 0;
-  MemoryCategory category = MemoryCategory::workspace;
-  Sharing sharing = Sharing::process_private;
-};
-
 std::size_t counted_bytes(std::size_t bytes) noexcept { return round_up(bytes, kAlignmentBytes); }
-
-[[noreturn]] void throw_out_of_memory(const CpuMemoryRequest& request, const MemoryCounter& counter,
-                                      const char* reason) {
-  throw DeviceError(fmt::format("{}: cannot allocate {} bytes for {}: {}; this device holds{}",
-                                request.device, request.bytes, to_string(request.category), reason,
-                                memory_table(counter.usage().live_bytes)));
-}
-
-// Returns zeroed memory whose pages are populated, so that no training step faults, near the
-// calling thread: from the heap for small buffers, own page mappings for large ones, memfd for what
-// other ranks map. The memory counts as counted_bytes(). When there is not enough, throws
-// DeviceError with a table of what `counter` counts.
-Buffer allocate_cpu_memory(const CpuMemoryRequest& request,
-                           const std::shared_ptr<MemoryCounter>& counter) {
-  // A request for more pages than the host has would wake the out-of-memory killer.
-  if (request.bytes >= physical_memory_bytes()) {
-    throw_out_of_memory(
-        request, *counter,
-        "this host has less memory; use a smaller batch, smaller buffers or fewer devices");
-  }
-  const std::size_t bytes = std::max(counted_bytes(request.bytes), kAlignmentBytes);
-  const bool is_mappable = request.sharing == Sharing::mappable;
-  const bool is_small = !is_mappable && bytes < kSmallBytes;
-  BufferView view;
-  std::shared_ptr<void> owner;
-  std::string handle;
-  if (is_small) {
-    constexpr std::align_val_t kAlignment{kAlignmentBytes};
-    view = {static_cast<std::byte*>(::operator new(bytes, kAlignment)), bytes};
-    owner.reset(view.data, [](void* data) { ::operator delete(data, kAlignment); });
-    std::memset(view.data, 0, bytes);
-  } else if (is_mappable) {
-    auto memory = std::make_shared<SharedMemory>(SharedMemory::create(
-        fmt::format("ddpbench-{}-{}", request.device, to_string(request.category)), bytes));
-    view = memory->view();
-    handle = memory->handle();
-    owner = std::move(memory);
-  } else {
-    view = map_memory(bytes, -1);
-    if (!view.data) throw_out_of_memory(request, *counter, std::strerror(errno));
-    owner.reset(view.data, [view](void*) { unmap_memory(view); });
-  }
-  if (!is_small && !populate_memory(view)) {
-    throw_out_of_memory(request, *counter, std::strerror(errno));
-  }
-  return {BufferView{view.data, request.bytes},
-          counted_memory(counter, request.category, counted_bytes(request.bytes), owner),
-          std::move(handle)};
-}
-
-// Binds the calling thread to one OS processor number. Returns 0 or an errno value.
-int pin_calling_thread(int processor) noexcept {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(processor), &set);  // nothing where the set is too small
-  return ::sched_setaffinity(0, sizeof set, &set) == 0 ? 0 : errno;
-}
 
 // It is reached when it is recorded. Atomic, because a communication thread may read it.
 class CpuEvent final : public Event {
@@ -163,22 +96,17 @@ class CpuDevice final : public Device {
     // libgomp keeps the team and its size for each leading thread.
     omp_set_dynamic(0);
     omp_set_num_threads(options_.threads);
-    if (options_.cores.empty()) return;
-    if (options_.threads == 1) {
-      check_pinned(pin_calling_thread(options_.cores.front()), options_.cores.front());
-    } else {
-      pin_team();
-    }
+    if (!options_.cores.empty()) pin_team();
   }
 
   Buffer allocate(std::size_t bytes, MemoryCategory category, Sharing sharing) override {
-    return allocate_cpu_memory({name(), bytes, category, sharing}, counter_);
+    return allocate(bytes, category, sharing, counter_);
   }
 
   bool is_host_accessible() const noexcept override { return true; }
   Buffer allocate_staging(std::size_t bytes) override {
-    const CpuMemoryRequest request{name(), bytes, MemoryCategory::input, Sharing::process_private};
-    return allocate_cpu_memory(request, std::make_shared<MemoryCounter>());
+    return allocate(bytes, MemoryCategory::input, Sharing::process_private,
+                    std::make_shared<MemoryCounter>());
   }
 
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(*this); }
@@ -203,10 +131,46 @@ class CpuDevice final : public Device {
   std::string memory_pool() const override { return options_.memory_pool; }
 
  private:
-  void check_pinned(int error, int core) const {
-    if (error == 0) return;
-    throw DeviceError(fmt::format("{}: cannot bind a thread to processor {}: {}", name(), core,
-                                  std::strerror(error)));
+  // Returns zeroed memory whose pages are populated, so that no training step faults, near the
+  // calling thread: from the heap for small buffers, own page mappings for large ones, memfd for
+  // what other ranks map. The memory counts as counted_bytes(). When there is not enough, throws
+  // DeviceError with a table of what `counter` counts.
+  Buffer allocate(std::size_t wanted, MemoryCategory category, Sharing sharing,
+                  const std::shared_ptr<MemoryCounter>& counter) const {
+    const auto fail = [&](const char* reason) {
+      throw DeviceError(fmt::format("{}: cannot allocate {} bytes for {}: {}; this device holds{}",
+                                    name(), wanted, to_string(category), reason,
+                                    memory_table(counter->usage().live_bytes)));
+    };
+    // A request for more pages than the host has would wake the out-of-memory killer.
+    if (wanted >= physical_memory_bytes()) {
+      fail("this host has less memory; use a smaller batch, smaller buffers or fewer devices");
+    }
+    const std::size_t bytes = std::max(counted_bytes(wanted), kAlignmentBytes);
+    const bool is_mappable = sharing == Sharing::mappable;
+    const bool is_small = !is_mappable && bytes < kSmallBytes;
+    BufferView view;
+    std::shared_ptr<void> owner;
+    std::string handle;
+    if (is_small) {
+      constexpr std::align_val_t kAlignment{kAlignmentBytes};
+      view = {static_cast<std::byte*>(::operator new(bytes, kAlignment)), bytes};
+      owner.reset(view.data, [](void* data) { ::operator delete(data, kAlignment); });
+      std::memset(view.data, 0, bytes);
+    } else if (is_mappable) {
+      auto memory = std::make_shared<SharedMemory>(
+          SharedMemory::create(fmt::format("ddpbench-{}-{}", name(), to_string(category)), bytes));
+      view = memory->view();
+      handle = memory->handle();
+      owner = std::move(memory);
+    } else {
+      view = map_memory(bytes, -1);
+      if (!view.data) fail(std::strerror(errno));
+      owner.reset(view.data, [view](void*) { unmap_memory(view); });
+    }
+    if (!is_small && !populate_memory(view)) fail(std::strerror(errno));
+    return {BufferView{view.data, wanted},
+            counted_memory(counter, category, counted_bytes(wanted), owner), std::move(handle)};
   }
 
   void pin_team() const {
@@ -216,14 +180,18 @@ class CpuDevice final : public Device {
 #pragma omp parallel num_threads(options_.threads)
     {
       const auto member = static_cast<std::size_t>(omp_get_thread_num());
-      errors[member] = pin_calling_thread(options_.cores[member]);
+      errors[member] = pin_calling_thread({&options_.cores[member], 1});
       if (member == 0) team_size = omp_get_num_threads();
     }
     if (team_size != options_.threads) {
       throw DeviceError(fmt::format("{}: OpenMP gives {} of {} threads; check OMP_THREAD_LIMIT",
                                     name(), team_size, options_.threads));
     }
-    for (std::size_t i = 0; i < size; ++i) check_pinned(errors[i], options_.cores[i]);
+    for (std::size_t i = 0; i < size; ++i) {
+      if (errors[i] == 0) continue;
+      throw DeviceError(fmt::format("{}: cannot bind a thread to processor {}: {}", name(),
+                                    options_.cores[i], std::strerror(errors[i])));
+    }
   }
 
   CpuDeviceOptions options_;

@@ -5,6 +5,7 @@
 #include <hwloc.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <memory>
 #include <string_view>
@@ -142,6 +143,14 @@ CpuPlacement place_cpu_devices(const CpuTopology& topology, int devices, int thr
 std::string cpu_model_name() {
   std::string name = first_entry("model name");
   return name.empty() ? "unknown" : name;
+}
+
+int pin_calling_thread(std::span<const int> processors) noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  // Those that the set is too small for are left out.
+  for (const int processor : processors) CPU_SET(static_cast<std::size_t>(processor), &set);
+  return ::sched_setaffinity(0, sizeof set, &set) == 0 ? 0 : errno;
 }
 
 Unpinned::Unpinned() {

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct CpuPlacement {
 // Gives `devices` groups of `threads` cores each. Groups are contiguous in locality order. With
 // more threads than cores the groups wrap around, round robin, and oversubscribed is set.
 CpuPlacement place_cpu_devices(const CpuTopology& topology, int devices, int threads);
+
+// Lets the calling thread run on these OS processors only. Returns 0, or errno of the failure.
+int pin_calling_thread(std::span<const int> processors) noexcept;
 
 // While it lives, the calling thread, and threads that it starts, may run wherever the process may
 // that started this one, which is not pinned.

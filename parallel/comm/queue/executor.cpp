@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "kernels/runtime/cpu_topology.h"
 #include "kernels/runtime/device.h"
 #include "parallel/comm/store/deadline.h"
 
@@ -24,15 +25,6 @@ constexpr auto kFineSleep = std::chrono::milliseconds(1);
 // After its deadline a wait leaves the thread that executes so long to fail at a deadline of its
 // own: it can tell for which rank it waits.
 constexpr double kLastWords_s = 0.5;
-
-void pin_to(const std::vector<int>& cores) {
-  if (cores.empty()) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
-  // The call fails for cores that are not ours. The thread then runs on any core of the process.
-  ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set);
-}
 
 std::string what_of(const std::exception_ptr& error) {
   try {
@@ -299,7 +291,8 @@ void Executor::drive_background() {
 
 void Executor::serve() {
   ::pthread_setname_np(::pthread_self(), "ddpbench-comm");
-  pin_to(options_.thread_cores);
+  // It fails for cores that are not ours. The thread then runs on any core of the process.
+  if (!options_.thread_cores.empty()) pin_calling_thread(options_.thread_cores);
   while (!stopping_.load(std::memory_order_seq_cst)) {
     const std::uint32_t seen = thread_bell_.load(std::memory_order_seq_cst);
     if (background_wanted() && claimants_.load(std::memory_order_seq_cst) == 0) {
