@@ -40,6 +40,18 @@ double elapsed_s(cudaEvent_t from, cudaEvent_t to) {
   return static_cast<double>(milliseconds) * 1e-3;
 }
 
+// Both are made on the current device.
+Owned<cudaStream_t> create_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  return Owned<cudaStream_t>(stream);
+}
+Owned<cudaEvent_t> create_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "cudaEventCreate");
+  return Owned<cudaEvent_t>(event);
+}
+
 bool is_recording(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
@@ -50,33 +62,23 @@ class CudaGraph final : public Recording {
  public:
   // Takes over `graph`. `stream` is any stream of the graph's device, for the upload.
   CudaGraph(cudaGraph_t graph, cudaStream_t stream) : graph_(graph) {
+    cudaGraphExec_t executable = nullptr;
     // Recorded communication keeps the priority of its streams. Without the flag it would get that
     // of the stream on which the step is replayed.
-    const cudaError_t status =
-        cudaGraphInstantiate(&executable_, graph_, cudaGraphInstantiateFlagUseNodePriority);
-    if (status != cudaSuccess) static_cast<void>(cudaGraphDestroy(graph_));
-    check(status, "cudaGraphInstantiate");
+    check(cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority),
+          "cudaGraphInstantiate");
+    executable_.reset(executable);
     // Without the upload the first launch does this work, perhaps in a timed step.
-    const cudaError_t uploaded = cudaGraphUpload(executable_, stream);
-    if (uploaded != cudaSuccess) destroy();
-    check(uploaded, "cudaGraphUpload");
+    check(cudaGraphUpload(executable, stream), "cudaGraphUpload");
   }
-  ~CudaGraph() override { destroy(); }
-  CudaGraph(const CudaGraph&) = delete;
-  CudaGraph& operator=(const CudaGraph&) = delete;
 
   void replay(Stream& stream) override {
-    check(cudaGraphLaunch(executable_, native_stream(stream)), "cudaGraphLaunch");
+    check(cudaGraphLaunch(executable_.get(), native_stream(stream)), "cudaGraphLaunch");
   }
 
  private:
-  void destroy() noexcept {
-    static_cast<void>(cudaGraphExecDestroy(executable_));
-    static_cast<void>(cudaGraphDestroy(graph_));
-  }
-
-  cudaGraph_t graph_;
-  cudaGraphExec_t executable_ = nullptr;
+  Owned<cudaGraph_t> graph_;
+  Owned<cudaGraphExec_t> executable_;
 };
 
 // An event that is recorded while its stream records becomes part of the recording, and every
@@ -86,38 +88,35 @@ class CudaEvent final : public Event {
  public:
   CudaEvent(int ordinal, std::shared_ptr<CudaClock> clock) : clock_(std::move(clock)) {
     const CurrentDevice current(ordinal);
-    check(cudaEventCreate(&event_), "cudaEventCreate");
+    event_ = create_event();
   }
-  ~CudaEvent() override { static_cast<void>(cudaEventDestroy(event_)); }
-  CudaEvent(const CudaEvent&) = delete;
-  CudaEvent& operator=(const CudaEvent&) = delete;
 
   bool reached() const override {
     if (!recorded_) return false;  // CUDA would call it reached
-    const cudaError_t status = cudaEventQuery(event_);
+    const cudaError_t status = cudaEventQuery(event_.get());
     if (status == cudaErrorNotReady) return false;
     check(status, "cudaEventQuery");
     return true;
   }
   double time_s() const override {
     ensure(recorded_, "the time of an event that was never recorded");
-    return clock_->time_s(event_);
+    return clock_->time_s(event_.get());
   }
   void record_on(cudaStream_t stream) {
     const unsigned flags = is_recording(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
-    check(cudaEventRecordWithFlags(event_, stream, flags), "cudaEventRecord");
+    check(cudaEventRecordWithFlags(event_.get(), stream, flags), "cudaEventRecord");
     recorded_ = true;
   }
   // Later work of `stream` starts after this event.
   void order(cudaStream_t stream) const {
     ensure(recorded_, "a stream waits for an event that was never recorded");
     const unsigned flags = is_recording(stream) ? cudaEventWaitExternal : cudaEventWaitDefault;
-    check(cudaStreamWaitEvent(stream, event_, flags), "cudaStreamWaitEvent");
+    check(cudaStreamWaitEvent(stream, event_.get(), flags), "cudaStreamWaitEvent");
   }
 
  private:
   std::shared_ptr<CudaClock> clock_;
-  cudaEvent_t event_ = nullptr;
+  Owned<cudaEvent_t> event_;
   bool recorded_ = false;
 };
 
@@ -125,30 +124,27 @@ class CudaStream final : public Stream {
  public:
   CudaStream(Device& device, int ordinal) : device_(device), ordinal_(ordinal) {
     const CurrentDevice current(ordinal_);
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    stream_ = create_stream();
   }
-  ~CudaStream() override { static_cast<void>(cudaStreamDestroy(stream_)); }
-  CudaStream(const CudaStream&) = delete;
-  CudaStream& operator=(const CudaStream&) = delete;
 
   Device& device() const noexcept override { return device_; }
-  cudaStream_t native() const noexcept { return stream_; }
-  void record(Event& event) override { native_event<CudaEvent>(event).record_on(stream_); }
-  void wait(const Event& event) override { native_event<const CudaEvent>(event).order(stream_); }
+  cudaStream_t native() const noexcept { return stream_.get(); }
+  void record(Event& event) override { native_event<CudaEvent>(event).record_on(native()); }
+  void wait(const Event& event) override { native_event<const CudaEvent>(event).order(native()); }
   void synchronize() override {
-    check_with(cudaStreamSynchronize(stream_), [&] { return device_.name() + " failed"; });
+    check_with(cudaStreamSynchronize(native()), [&] { return device_.name() + " failed"; });
   }
   bool can_record() const noexcept override { return true; }
   void begin_recording() override {
     // Thread-local: other threads of the process (loader, communication) may call CUDA meanwhile.
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+    check(cudaStreamBeginCapture(native(), cudaStreamCaptureModeThreadLocal),
           "cudaStreamBeginCapture");
   }
   std::unique_ptr<Recording> end_recording() override {
     cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(stream_, &graph), "the step cannot be recorded as a CUDA graph");
+    check(cudaStreamEndCapture(native(), &graph), "the step cannot be recorded as a CUDA graph");
     const CurrentDevice current(ordinal_);
-    return std::make_unique<CudaGraph>(graph, stream_);
+    return std::make_unique<CudaGraph>(graph, native());
   }
 
  private:
@@ -162,7 +158,7 @@ class CudaStream final : public Stream {
 
   Device& device_;
   int ordinal_;
-  cudaStream_t stream_ = nullptr;
+  Owned<cudaStream_t> stream_;
 };
 
 // ---- the device ----
@@ -322,16 +318,10 @@ CudaDeviceInfo describe(int ordinal) {
 
 CudaClock::CudaClock(int ordinal) : ordinal_(ordinal) {
   const CurrentDevice current(ordinal_);
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  check(cudaEventCreate(&base_), "cudaEventCreate");
-  check(cudaEventCreate(&next_), "cudaEventCreate");
+  stream_ = create_stream();
+  base_ = create_event();
+  next_ = create_event();
   calibrate();
-}
-
-CudaClock::~CudaClock() {
-  static_cast<void>(cudaEventDestroy(base_));
-  static_cast<void>(cudaEventDestroy(next_));
-  static_cast<void>(cudaStreamDestroy(stream_));
 }
 
 void CudaClock::calibrate() {
@@ -340,8 +330,8 @@ void CudaClock::calibrate() {
   double shortest_s = std::numeric_limits<double>::infinity();
   for (int look = 0; look < kCalibrationLooks; ++look) {
     const double before_s = steady_s();
-    check(cudaEventRecord(next_, stream_), "cudaEventRecord");
-    check(cudaEventSynchronize(next_), "cudaEventSynchronize");
+    check(cudaEventRecord(next_.get(), stream_.get()), "cudaEventRecord");
+    check(cudaEventSynchronize(next_.get()), "cudaEventSynchronize");
     const double after_s = steady_s();
     if (after_s - before_s >= shortest_s) continue;
     shortest_s = after_s - before_s;
@@ -351,9 +341,9 @@ void CudaClock::calibrate() {
 }
 
 void CudaClock::move_base() {
-  check(cudaEventRecord(next_, stream_), "cudaEventRecord");
-  check(cudaEventSynchronize(next_), "cudaEventSynchronize");
-  base_s_ += elapsed_s(base_, next_);
+  check(cudaEventRecord(next_.get(), stream_.get()), "cudaEventRecord");
+  check(cudaEventSynchronize(next_.get()), "cudaEventSynchronize");
+  base_s_ += elapsed_s(base_.get(), next_.get());
   std::swap(base_, next_);
 }
 
@@ -361,7 +351,7 @@ double CudaClock::time_s(cudaEvent_t event) {
   const CurrentDevice current(ordinal_);
   // An event from before the base lies at a negative distance from it.
   if (steady_s() - base_s_ > kBaseLifetime_s) move_base();
-  return base_s_ + elapsed_s(base_, event);
+  return base_s_ + elapsed_s(base_.get(), event);
 }
 
 cudaStream_t native_stream(Stream& stream) {

@@ -8,10 +8,21 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <type_traits>
 
 #include "kernels/runtime/device.h"
 
 namespace ddpbench::cuda {
+
+// Owners of streams, events and graphs.
+struct HandleDeleter {
+  void operator()(cudaStream_t stream) const { static_cast<void>(cudaStreamDestroy(stream)); }
+  void operator()(cudaEvent_t event) const { static_cast<void>(cudaEventDestroy(event)); }
+  void operator()(cudaGraph_t graph) const { static_cast<void>(cudaGraphDestroy(graph)); }
+  void operator()(cudaGraphExec_t graph) const { static_cast<void>(cudaGraphExecDestroy(graph)); }
+};
+template <typename Handle>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, HandleDeleter>;
 
 // The times of CUDA events on the host's monotonic clock.
 //
@@ -22,9 +33,6 @@ class CudaClock {
  public:
   // REQUIRES, as for all members: the device is current.
   explicit CudaClock(int ordinal);
-  ~CudaClock();
-  CudaClock(const CudaClock&) = delete;
-  CudaClock& operator=(const CudaClock&) = delete;
 
   // Reads both clocks at one moment. Blocks until the device is idle.
   void calibrate();
@@ -35,8 +43,8 @@ class CudaClock {
   void move_base();
 
   int ordinal_;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t base_ = nullptr, next_ = nullptr;
+  Owned<cudaStream_t> stream_;
+  Owned<cudaEvent_t> base_, next_;
   double base_s_ = 0;
 };
 

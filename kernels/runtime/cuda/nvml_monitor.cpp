@@ -122,50 +122,47 @@ class NvmlMonitor final : public GpuMonitor {
   }
 
   GpuSample sample(std::size_t gpu) override {
-    const NvmlDevice device = gpus_.at(gpu).device;
-    const auto number = [&](double unit, const char* name, auto... arguments) {
-      unsigned value = 0;
-      const std::string why = ask(gpu, name, device, arguments..., &value);
-      return told(why, unit * value);
-    };
     GpuSample sample;
     NvmlUtilization load{};
-    const std::string no_load = ask(gpu, "nvmlDeviceGetUtilizationRates", device, &load);
+    const std::string no_load = ask(gpu, "nvmlDeviceGetUtilizationRates", &load);
     sample.utilization_ratio = told(no_load, 0.01 * load.gpu);
-    sample.sm_clock_mhz = number(1, "nvmlDeviceGetClockInfo", int{kNvmlClockSm});
-    sample.memory_clock_mhz = number(1, "nvmlDeviceGetClockInfo", int{kNvmlClockMemory});
-    sample.power_w = number(1e-3, "nvmlDeviceGetPowerUsage");
-    sample.temperature_celsius = number(1, "nvmlDeviceGetTemperature", int{kNvmlSensorGpu});
+    sample.sm_clock_mhz = number(gpu, 1.0, "nvmlDeviceGetClockInfo", int{kNvmlClockSm});
+    sample.memory_clock_mhz = number(gpu, 1.0, "nvmlDeviceGetClockInfo", int{kNvmlClockMemory});
+    sample.power_w = number(gpu, 1e-3, "nvmlDeviceGetPowerUsage");
+    sample.temperature_celsius = number(gpu, 1.0, "nvmlDeviceGetTemperature", int{kNvmlSensorGpu});
     // The function got its new name with r535.
     const char* const older = "nvmlDeviceGetCurrentClocksThrottleReasons";
     const char* events = "nvmlDeviceGetCurrentClocksEventReasons";
     if (!library_.has(events) && library_.has(older)) events = older;
     unsigned long long bits = 0;
-    const std::string no_events = ask(gpu, events, device, &bits);
+    const std::string no_events = ask(gpu, events, &bits);
     sample.clock_events = told(no_events, events_of(bits));
     return sample;
   }
 
   PcieSlot pcie_slot(std::size_t gpu) override {
-    const auto number = [&](const char* name) {
-      unsigned value = 0;
-      const std::string why = ask(gpu, name, gpus_.at(gpu).device, &value);
-      return told(why, static_cast<int>(value));
-    };
-    return {number("nvmlDeviceGetMaxPcieLinkGeneration"), number("nvmlDeviceGetMaxPcieLinkWidth")};
+    return {number(gpu, 1, "nvmlDeviceGetMaxPcieLinkGeneration"),
+            number(gpu, 1, "nvmlDeviceGetMaxPcieLinkWidth")};
   }
 
  private:
   template <typename... Arguments>
   std::string ask(std::size_t gpu, const char* name, Arguments... arguments) const {
-    const std::string& reason = gpus_.at(gpu).reason;
-    return reason.empty() ? library_.call(name, arguments...) : reason;
+    const auto& [device, reason] = gpus_.at(gpu);
+    return reason.empty() ? library_.call(name, device, arguments...) : reason;
+  }
+
+  // What the function gives as its last result, in units of `unit`.
+  template <typename T, typename... Arguments>
+  Known<T> number(std::size_t gpu, T unit, const char* name, Arguments... arguments) const {
+    unsigned value = 0;
+    const std::string why = ask(gpu, name, arguments..., &value);
+    return told(why, unit * static_cast<T>(value));
   }
 
   template <typename T>
   static Known<T> told(const std::string& why, T value) {
-    if (!why.empty()) return {std::nullopt, why};
-    return {std::move(value), {}};
+    return why.empty() ? Known<T>::of(std::move(value)) : Known<T>::missing(why);
   }
 
   Gpu find(const std::string& uuid) const {
