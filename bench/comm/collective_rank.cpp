@@ -110,8 +110,7 @@ std::vector<CallSpan> CallQueue::finish() {
     Call& call = calls_[i];
     call.issued = {};
     const double begin_s = call.begin->time_s();
-    const bool late = copies_first_ && call.queued_s > begin_s;
-    spans.push_back({begin_s, call.end->time_s(), late});
+    spans.push_back({begin_s, call.end->time_s(), copies_first_ && call.queued_s > begin_s});
   }
   if (copies_first_ && added_ > 0) adjust(spans);
   added_ = 0;
@@ -169,9 +168,10 @@ void CollectiveRank::check_memory(std::size_t room, int sharers) {
     needs.add(planned_buffers(room));
     if (device_->kind() != DeviceKind::cpu) needs.add(CallQueue::planned_buffers(from, to));
   }
-  needs.check(fmt::format("ddpbench comm, with {} of {} bytes to send and as many to receive,",
-                          counted(sharers, "rank"), room),
-              sharers == 1 ? "use smaller --sizes" : "use smaller --sizes, or fewer --ranks");
+  check_claims({{needs.claim(
+      fmt::format("ddpbench comm, with {} of {} bytes to send and as many to receive,",
+                  counted(sharers, "rank"), room),
+      sharers == 1 ? "use smaller --sizes" : "use smaller --sizes, or fewer --ranks")}});
 }
 
 std::array<PlannedBuffer, 2> CollectiveRank::planned_buffers(std::size_t room) {

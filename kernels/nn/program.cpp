@@ -135,7 +135,7 @@ class Program::Binder {
     for (std::size_t i = 0; i < planned.inputs.size(); ++i) {
       const int input = planned.inputs[i];
       if (input == plan_.input) {
-        const std::size_t slice = planned.micro ? bytes_at(plan_, input, true) : 0;
+        const std::size_t slice = planned.micro ? layout_at(plan_, input, true).bytes : 0;
         program_.input_pointers_.emplace_back(&call.inputs[i], k * slice);
       } else {
         call.inputs[i] = at(input, planned.micro, k);

@@ -67,10 +67,6 @@ MemoryClaim MemoryNeeds::claim(std::string what, std::string advice) const {
           .by_category = bytes_};
 }
 
-void MemoryNeeds::check(const std::string& what, const std::string& advice) const {
-  check_claims({{claim(what, advice)}});
-}
-
 void check_claims(std::span<const MemoryClaim> claims) {
   std::size_t together = 0;
   std::optional<std::size_t> free_bytes;

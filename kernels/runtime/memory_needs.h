@@ -71,8 +71,6 @@ class MemoryNeeds {
   // The claim holds the free bytes that the device reports now. `advice` says what to change when
   // they are too few.
   MemoryClaim claim(std::string what, std::string advice) const;
-  // Throws ConfigError when the device has less free than it alone needs; see check_claims.
-  void check(const std::string& what, const std::string& advice) const;
 
  private:
   const Device& device_;

@@ -257,7 +257,7 @@ TEST(Graph, AsksForItsMemoryBeforeAnythingIsAllocated) {
   const auto admit = [&](const ParameterPlan& plan, MemoryNeeds& needs) {
     EXPECT_EQ(device.allocations, 0);
     EXPECT_EQ(plan.flat_bytes, 1686592u);
-    needs.check("simple_cnn", "use a smaller batch");
+    check_claims({{needs.claim("simple_cnn", "use a smaller batch")}});
   };
   try {
     Graph graph(simple_cnn(), device, *backend, {.batch = 64, .admit = admit});

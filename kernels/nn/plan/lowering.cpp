@@ -44,9 +44,10 @@ class Lowering {
         micro_batching_(
             choose_micro_batching(model, nodes_, backend, options.batch, options.micro_batch)),
         versions_(nodes_.size() + 1),
-        trained_(nodes_.size() + 1, false) {
+        trained_(nodes_.size() + 1, false),
+        calls_of_layers_(model.layers.size()) {
     for (const LayerSpec& layer : model.layers) {
-      tensors_.push_back({{layer.name, {}, {}, layer.trainable}});
+      tensors_.push_back({layer.name, {}, {}, layer.trainable});
     }
     plan_.batch = options.batch;
     plan_.micro_batch = micro_batching_.micro_batch;
@@ -167,11 +168,11 @@ class Lowering {
   // Adds the parameters and the state of the next call, which runs node i. Returns whether there
   // are parameters that are trained.
   bool add_tensors(std::size_t i, const ops::OpPlan& op, bool micro) {
-    LayerTensors& layer = tensors_[nodes_[i].layer];
-    layer.of.specs = op.parameters;
-    layer.of.state = op.state;
-    layer.call = {micro, calls(micro).size()};
-    return layer.of.trainable && !op.parameters.empty();
+    LayerParameters& layer = tensors_[nodes_[i].layer];
+    layer.specs = op.parameters;
+    layer.state = op.state;
+    calls_of_layers_[nodes_[i].layer] = {micro, calls(micro).size()};
+    return layer.trainable && !op.parameters.empty();
   }
 
   int add_saved(const ops::Op& op, bool micro) {
@@ -234,28 +235,20 @@ class Lowering {
   }
 
   ParameterPlan place_parameters() {
-    std::vector<LayerParameters> layers;
-    for (const LayerTensors& layer : tensors_) layers.push_back(layer.of);
-    ParameterPlan plan = plan_parameters(layers);
+    ParameterPlan plan = plan_parameters(tensors_);
     // The plan's order is the reverse.
     std::size_t next = plan.parameters.size(), next_frozen = plan.tensor_count(), next_state = 0;
-    for (const LayerTensors& layer : tensors_) {
-      const auto [micro, call] = layer.call;
-      for (std::size_t k = 0; k < layer.of.specs.size(); ++k) {
-        calls(micro)[call].parameters.push_back(--(layer.of.trainable ? next : next_frozen));
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      const auto [micro, call] = calls_of_layers_[i];
+      for (std::size_t k = 0; k < tensors_[i].specs.size(); ++k) {
+        calls(micro)[call].parameters.push_back(--(tensors_[i].trainable ? next : next_frozen));
       }
-      for (std::size_t k = 0; k < layer.of.state.size(); ++k) {
+      for (std::size_t k = 0; k < tensors_[i].state.size(); ++k) {
         calls(micro)[call].state.push_back(next_state++);
       }
     }
     return plan;
   }
-
-  // The tensors of a layer, and its call: whether it is in the micro-batched part, and its index.
-  struct LayerTensors {
-    LayerParameters of;
-    std::pair<bool, std::size_t> call = {};
-  };
 
   const ModelSpec& model_;
   ops::OpBackend& backend_;
@@ -267,7 +260,9 @@ class Lowering {
   std::vector<PlannedCall> micro_calls_, rest_calls_;
   std::vector<std::vector<int>> versions_;  // values; the natural one first
   std::vector<bool> trained_;               // whether a tensor depends on parameters
-  std::vector<LayerTensors> tensors_;       // of each layer
+  std::vector<LayerParameters> tensors_;    // of each layer
+  // Of each layer: whether its call is in the micro-batched part, and the call's index.
+  std::vector<std::pair<bool, std::size_t>> calls_of_layers_;
 };
 
 }  // namespace

@@ -243,7 +243,7 @@ class Placement {
     const Use& use = uses_[static_cast<std::size_t>(index)];
     Lifetime life{value.layout.bytes, use.first, use.last};
     if (!use.kept()) return life;
-    const std::size_t slice = bytes_at(plan_, index, true);
+    const std::size_t slice = layout_at(plan_, index, true).bytes;
     // Calls outside the loops see the batch as one tensor, which may have no gaps.
     value.stride_bytes = use.places[kOutside] ? slice : round_up(slice, kTensorAlignment);
     life.bytes = value.stride_bytes * plan_.repeats(true);
@@ -301,10 +301,6 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
                   {life, offset, end});
   }
   return plan;
-}
-
-std::size_t bytes_at(const Plan& plan, int value, bool micro) {
-  return layout_at(plan, value, micro).bytes;
 }
 
 void place_values(Plan& plan) { Placement(plan).run(); }

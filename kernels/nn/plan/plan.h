@@ -124,7 +124,4 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 // other is kept for the whole batch.
 void place_values(Plan& plan);
 
-// The bytes of `value` that a call sees, within the micro-batched part (`micro`) or outside of it.
-std::size_t bytes_at(const Plan& plan, int value, bool micro);
-
 }  // namespace ddpbench::nn
