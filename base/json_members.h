@@ -19,11 +19,7 @@ namespace nlohmann {
 template <typename T>
 struct adl_serializer<std::optional<T>> {
   static void to_json(json& j, const std::optional<T>& value) {
-    if (value) {
-      j = *value;
-    } else {
-      j = nullptr;
-    }
+    j = value ? json(*value) : json(nullptr);
   }
   static void from_json(const json& j, std::optional<T>& value) {
     if (j.is_null()) {

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "base/random.h"
+
 namespace ddpbench {
 
 inline constexpr std::size_t kKiB = 1024;
@@ -16,7 +18,7 @@ inline constexpr std::size_t kMiB = 1024 * kKiB;
 // The number of pieces of `by` that hold `value`. REQUIRES: value >= 0 and by > 0. The result is
 // too small where value + by overflows an unsigned T.
 template <std::integral T>
-constexpr T ceil_div(T value, std::type_identity_t<T> by) {
+DDPBENCH_HOST_DEVICE constexpr T ceil_div(T value, std::type_identity_t<T> by) {
   return static_cast<T>((value + by - 1) / by);
 }
 

@@ -45,8 +45,11 @@ DDPBENCH_HOST_DEVICE inline float exponential(float x) {
   return p * power;
 }
 
+DDPBENCH_HOST_DEVICE inline float relu(float x) { return x < 0 ? 0 : x; }
+DDPBENCH_HOST_DEVICE inline float relu_gradient(float y, float dy) { return y <= 0 ? 0 : dy; }
+
 DDPBENCH_HOST_DEVICE inline float activate(Activation kind, float x) {
-  if (kind == Activation::relu) return x < 0 ? 0 : x;
+  if (kind == Activation::relu) return relu(x);
   if (kind == Activation::relu6) return x < 0 ? 0 : x > 6 ? 6 : x;
   const float size = x < 0 ? -x : x;
   const float e = exponential(kind == Activation::tanh ? -2 * size : -size);
@@ -64,7 +67,7 @@ DDPBENCH_HOST_DEVICE inline float activate(Activation kind, float x) {
 
 // The gradient at output y. NaN lets that of relu and relu6 through (PyTorch's rule).
 DDPBENCH_HOST_DEVICE inline float activation_gradient(Activation kind, float y, float dy) {
-  if (kind == Activation::relu) return y <= 0 ? 0 : dy;
+  if (kind == Activation::relu) return relu_gradient(y, dy);
   if (kind == Activation::relu6) return y <= 0 || y >= 6 ? 0 : dy;
   return dy * (kind == Activation::tanh ? 1 - y * y : y * (1 - y));
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/error.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {
@@ -55,9 +54,7 @@ class Reorder : public Op {
  public:
   explicit Reorder(const ReorderDesc& desc) : Op(plain_plan(desc)) {
     if (desc.from.shape != desc.to.shape || !desc.from.is_plain() || !desc.to.is_plain())
-      throw ConfigError(fmt::format(
-          "reorder: {} {} to {} {}: the reference backend has plain layouts only",
-          to_string(desc.from.shape), desc.from.tag, to_string(desc.to.shape), desc.to.tag));
+      refuse_layouts("reorder", desc.from, desc.to);
   }
   void forward(Stream&, const ForwardArgs& args) override {
     std::memcpy(args.output, args.inputs[0], plan_.output.bytes);

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <vector>
 
-#include "base/error.h"
 #include "kernels/ops/backend.h"
 #include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/reference/reference_ops.h"
@@ -132,10 +131,7 @@ class ReferenceBackend : public OpBackend {
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {
     if (!from_layout.is_plain() || !to_layout.is_plain() || from_layout.bytes != to_layout.bytes)
-      throw ConfigError(
-          fmt::format("convert: {} {} to {} {}: the reference backend has plain layouts only",
-                      to_string(from_layout.shape), from_layout.tag, to_string(to_layout.shape),
-                      to_layout.tag));
+      reference::refuse_layouts("convert", from_layout, to_layout);
     std::memcpy(to, from, from_layout.bytes);
   }
 

@@ -30,9 +30,11 @@ void gather(const GatherArgs& args);
 inline const float* floats(const void* tensor) { return static_cast<const float*>(tensor); }
 inline float* floats(void* tensor) { return static_cast<float*>(tensor); }
 
-inline float relu(float x) { return activate(Activation::relu, x); }
-inline float relu_gradient(float y, float grad) {
-  return activation_gradient(Activation::relu, y, grad);
+[[noreturn]] inline void refuse_layouts(const char* operation, const TensorLayout& from,
+                                        const TensorLayout& to) {
+  throw ConfigError(fmt::format("{}: {} {} to {} {}: the reference backend has plain layouts only",
+                                operation, to_string(from.shape), from.tag, to_string(to.shape),
+                                to.tag));
 }
 
 // Stores a gradient, or adds it to what is there.

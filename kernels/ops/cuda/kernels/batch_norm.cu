@@ -37,7 +37,7 @@ struct SumValues : SummedPieces<SumValues<T, kWidth>, T, kWidth> {
     float pivot[kWidth], sum[kWidth] = {}, square[kWidth] = {};
     load(x + line.at, pivot);
     this->for_batches(line, [&](auto rows, std::uint32_t at) {
-      constexpr std::uint32_t kRows = decltype(rows)::kCount;
+      constexpr std::uint32_t kRows = decltype(rows)::value;
       float values[kRows][kWidth];
       this->template read_rows<kRows>(x, at, values);
       DDPBENCH_UNROLL
@@ -84,7 +84,7 @@ struct SumGradients : SummedPieces<SumGradients<T, kWidth>, T, kWidth> {
     const ChannelFactors<kWidth> by(lines.by, line.channel);
     float sum[kWidth] = {}, product[kWidth] = {};
     this->for_batches(line, [&](auto rows, std::uint32_t at) {
-      constexpr std::uint32_t kRows = decltype(rows)::kCount;
+      constexpr std::uint32_t kRows = decltype(rows)::value;
       float x[kRows][kWidth], g[kRows][kWidth];
       lines.template read<kRows>(*this, by, at, x, g);
       DDPBENCH_UNROLL
@@ -123,7 +123,7 @@ struct Normalize : NormPieces<T, kWidth> {
     if (line.count == 0) return;
     const ChannelFactors<kWidth> factors(by, line.channel);
     this->for_batches(line, [&](auto rows, std::uint32_t at) {
-      constexpr std::uint32_t kRows = decltype(rows)::kCount;
+      constexpr std::uint32_t kRows = decltype(rows)::value;
       float values[kRows][kWidth], more[kRows][kWidth] = {};
       this->template read_rows<kRows>(x, at, values);
       if (addend != nullptr) this->template read_rows<kRows>(addend, at, more);
@@ -133,7 +133,7 @@ struct Normalize : NormPieces<T, kWidth> {
         for (std::uint32_t k = 0; k < kWidth; ++k) {
           float value = factors.normalized(k, values[r][k]);
           if (addend != nullptr) value += more[r][k];
-          values[r][k] = relu ? ddpbench::ops::cuda::relu(value) : value;
+          values[r][k] = relu ? ops::relu(value) : value;
         }
         store(y + at + r * this->step, values[r]);
       }
@@ -159,7 +159,7 @@ struct InputGradient : NormPieces<T, kWidth> {
     read_channels(factors, line.channel, shift);
     read_channels(factors + this->channels, line.channel, slope);
     this->for_batches(line, [&](auto rows, std::uint32_t at) {
-      constexpr std::uint32_t kRows = decltype(rows)::kCount;
+      constexpr std::uint32_t kRows = decltype(rows)::value;
       float x[kRows][kWidth], g[kRows][kWidth];
       lines.template read<kRows>(*this, by, at, x, g);
       DDPBENCH_UNROLL
@@ -219,53 +219,24 @@ struct MakeGradients {
   }
 };
 
-// Adds up all pieces of a channel, in an order that depends on their number only. Few columns a
-// block, since a layer of few channels has most pieces.
+// Finishes a channel, and keeps its sums where `own` is not null.
 template <typename Finish>
-struct AddUpPieces {
-  static constexpr std::uint32_t kColumns = 8, kParts = 64;
-  static constexpr std::uint32_t kReads = 4;  // of each sum, in flight together
-  static constexpr std::uint32_t kThreads = kColumns * kParts;
-  static constexpr int kPhases = 2;
-  struct Shared {
-    double first[kParts][kColumns], second[kParts][kColumns];
-  };
-
-  const double* sums;
-  double* own;  // keeps the sums; null: not wanted
-  std::uint32_t pieces, channels;
+struct FinishPart {
+  double* own;
+  std::uint32_t channels;
   Finish finish;
 
-  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
-                                      std::uint32_t thread) const {
-    const std::uint32_t lane = thread % kColumns, part = thread / kColumns;
-    const std::uint32_t c = block * kColumns + lane;
-    if (c >= channels) return;
-    if (phase == 0) {
-      const auto sum_of = [&](std::uint32_t column) {
-        return sum_every<double, kReads>(part, kParts, pieces, [&](std::uint32_t piece) {
-          return sums[static_cast<std::size_t>(2) * piece * channels + column];
-        });
-      };
-      shared.first[part][lane] = sum_of(c);
-      shared.second[part][lane] = sum_of(channels + c);
-    } else if (part == 0) {
-      double first = 0, second = 0;
-      for (std::uint32_t p = 0; p < kParts; ++p) {
-        first += shared.first[p][lane];
-        second += shared.second[p][lane];
-      }
-      if (own != nullptr) {
-        own[c] = first;
-        own[channels + c] = second;
-      }
-      finish(c, first, second);
+  __host__ __device__ void operator()(std::uint32_t c, const double (&sums)[2]) const {
+    if (own != nullptr) {
+      own[c] = sums[0];
+      own[channels + c] = sums[1];
     }
+    finish(c, sums[0], sums[1]);
   }
 };
 
-// The same of the sums of all parts, a thread a channel, in the order of the parts: all parts get
-// the same bits.
+// Adds up the sums of all parts, a thread a channel, in the order of the parts: all parts get the
+// same bits.
 template <typename Finish>
 struct JoinParts {
   const double* all;
@@ -293,8 +264,7 @@ double values_of(const NormShape& shape, std::uint32_t parts = 1) {
 // launches it.
 template <template <typename, std::uint32_t> typename Body, typename Run>
 cudaError_t over_pieces(const NormShape& shape, cudaStream_t stream, const Run& set_up) {
-  return with_element_type(shape.type, [&](auto element) {
-    using T = decltype(element);
+  return with_element_type(shape.type, [&]<typename T>(T) {
     const auto launch = [&](auto body) {
       body.divide(shape);
       set_up(body);
@@ -323,7 +293,9 @@ void set_lines(GradientLines<T, kWidth>& lines, const NormGradient& args, bool a
 template <template <typename, std::uint32_t> typename Body, typename SetMaps, typename Finish>
 cudaError_t sum_channels(const NormShape& shape, void* workspace, ChannelSums* own,
                          const SetMaps& set_maps, const Finish& finish, cudaStream_t stream) {
-  using Last = AddUpPieces<Finish>;
+  // Few columns a block, since a layer of few channels has most pieces.
+  constexpr std::uint32_t kColumns = 8, kParts = 64, kReads = 4;
+  using Last = AddUpRows<double, 2, kColumns, kParts, kReads, FinishPart<Finish>>;
   auto* const sums = static_cast<double*>(workspace);
   std::uint32_t pieces = 0;
   const cudaError_t status = over_pieces<Body>(shape, stream, [&](auto& body) {
@@ -332,8 +304,8 @@ cudaError_t sum_channels(const NormShape& shape, void* workspace, ChannelSums* o
     set_maps(body);
   });
   if (status != cudaSuccess) return status;
-  return for_each_block(ceil_div(shape.channels, Last::kColumns), stream,
-                        Last{sums, own, pieces, shape.channels, finish});
+  return for_each_block(ceil_div(shape.channels, kColumns), stream,
+                        Last{sums, pieces, shape.channels, {own, shape.channels, finish}});
 }
 
 template <typename Finish>

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/ops/cuda/kernels/batch_norm.h"
 #include "kernels/ops/cuda/kernels/launch.cuh"
@@ -54,9 +55,7 @@ inline std::uint32_t piece_count(const NormShape& shape) {
 }
 
 template <std::uint32_t kRows>
-struct Rows {
-  static constexpr std::uint32_t kCount = kRows;
-};
+using Rows = std::integral_constant<std::uint32_t, kRows>;
 
 template <typename T, std::uint32_t kWidth>
 struct NormPieces {
@@ -90,7 +89,8 @@ struct NormPieces {
     piece.index = block;
     piece.begin = of_sample.split(block) * pixels_of_piece;
     piece.sample = block;
-    piece.end = min_of(piece.begin + pixels_of_piece, pixels);
+    const std::uint32_t end = piece.begin + pixels_of_piece;
+    piece.end = end < pixels ? end : pixels;
     return piece;
   }
 
@@ -143,9 +143,6 @@ struct NormPieces {
   }
 
  private:
-  __host__ __device__ static std::uint32_t min_of(std::uint32_t a, std::uint32_t b) {
-    return a < b ? a : b;
-  }
   // The pixels of the threads in row `part` of the block.
   __host__ __device__ std::uint32_t pixels_of(const Piece& piece, std::uint32_t part) const {
     const std::uint32_t begin = piece.begin + part;

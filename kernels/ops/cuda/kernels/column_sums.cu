@@ -119,39 +119,15 @@ struct ChunkSums {
   }
 };
 
-struct AddUpRows {
-  static constexpr std::uint32_t kParts = 32;  // threads of a column
-  static constexpr std::uint32_t kReads = 8;   // reads in flight: a block alone has only its own
-  static constexpr std::uint32_t kThreads = kColumns * kParts;
-  static constexpr int kPhases = 2;
-  struct Shared {
-    float sums[kParts][kColumns];
-  };
-
+struct WriteSum {
   RowSums args;
 
-  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
-                                      std::uint32_t thread) const {
-    const std::uint32_t lane = thread % kColumns, part = thread / kColumns;
-    const std::uint32_t column = block * kColumns + lane;
-    if (column >= args.columns) return;
-    if (phase == 0) {
-      shared.sums[part][lane] = sum_every<float, kReads>(
-          part, kParts, args.rows,
-          [&](std::uint32_t row) { return args.matrix[row * args.columns + column]; });
-    } else if (part == 0) {
-      float sum = 0;
-      for (std::uint32_t i = 0; i < kParts; ++i) sum += shared.sums[i][lane];
-      write(column, sum);
-    }
-  }
-
-  __host__ __device__ void write(std::uint32_t column, float sum) const {
+  __host__ __device__ void operator()(std::uint32_t column, const float (&sums)[1]) const {
     const bool first = column < args.split;
     float* const to = first ? args.sums : args.rest;
     if (to == nullptr) return;
     const std::uint32_t at = first ? column : column - args.split;
-    to[at] = args.accumulate ? to[at] + sum : sum;
+    to[at] = args.accumulate ? to[at] + sums[0] : sums[0];
   }
 };
 
@@ -194,24 +170,27 @@ std::size_t column_sums_workspace_bytes(std::uint32_t rows, std::uint32_t column
 cudaError_t column_sums(const ColumnSums& args, cudaStream_t stream) {
   auto* const partial = static_cast<float*>(args.workspace);
   std::uint32_t chunks = 1;
-  const cudaError_t status = with_element_type(args.type, [&](auto element) {
-    using T = decltype(element);
+  const cudaError_t status = with_element_type(args.type, [&]<typename T>(T) {
     chunks = chunk_count<T>(args.rows);
     float* const sums = chunks == 1 || args.sums == nullptr ? args.sums : partial;
     return sum_chunks_of<T>(args, sums, chunks, stream);
   });
   if (status != cudaSuccess || chunks == 1 || args.sums == nullptr) return status;
-  RowSums last{};
-  last.rows = chunks;
-  last.columns = last.split = args.columns;
-  last.matrix = partial;
-  last.sums = args.sums;
-  last.accumulate = args.accumulate;
-  return add_up_rows(last, stream);
+  return add_up_rows({.rows = chunks,
+                      .columns = args.columns,
+                      .matrix = partial,
+                      .sums = args.sums,
+                      .split = args.columns,
+                      .accumulate = args.accumulate},
+                     stream);
 }
 
 cudaError_t add_up_rows(const RowSums& args, cudaStream_t stream) {
-  return for_each_block(ceil_div(args.columns, kColumns), stream, AddUpRows{args});
+  // Many reads in flight: a block alone has only its own.
+  constexpr std::uint32_t kParts = 32, kRowReads = 8;
+  const AddUpRows<float, 1, kColumns, kParts, kRowReads, WriteSum> body{
+      args.matrix, args.rows, args.columns, {args}};
+  return for_each_block(ceil_div(args.columns, kColumns), stream, body);
 }
 
 }  // namespace ddpbench::ops::cuda

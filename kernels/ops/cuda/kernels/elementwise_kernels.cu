@@ -18,12 +18,6 @@ template <typename T, typename Function, std::uint32_t kInputs>
 struct Map {
   const T* x[kInputs];
   T* y;
-  std::uint32_t count;
-  bool vectors;
-
-  __host__ __device__ void operator()(std::uint32_t i) const {
-    take_elements<kVectorOf<T>>(*this, i, count, vectors);
-  }
 
   template <std::uint32_t kCount>
   __host__ __device__ void take(std::uint32_t first) const {
@@ -58,11 +52,10 @@ struct Sum {
 template <typename Function, typename... Inputs>
 cudaError_t map(DataType type, void* y, std::uint32_t count, cudaStream_t stream,
                 const Inputs*... x) {
-  return with_element_type(type, [&](auto element) {
-    using T = decltype(element);
-    const Map<T, Function, sizeof...(Inputs)> body{
-        {static_cast<const T*>(x)...}, static_cast<T*>(y), count, are_vector_aligned(y, x...)};
-    return for_each(ceil_div(count, kVectorOf<T>), stream, body);
+  return with_element_type(type, [&]<typename T>(T) {
+    const Map<T, Function, sizeof...(Inputs)> body{{static_cast<const T*>(x)...},
+                                                   static_cast<T*>(y)};
+    return for_elements<kVectorOf<T>>(count, are_vector_aligned(y, x...), stream, body);
   });
 }
 
@@ -86,18 +79,11 @@ struct AddBias {
   }
 };
 
-// A thread takes four elements: 16 bytes of the wider type.
 template <typename From, typename To>
 struct ConvertType {
-  static constexpr std::uint32_t kElements = 4;
   const From* from;
   To* to;
-  std::uint32_t count;
-  bool accumulate, vectors;
-
-  __host__ __device__ void operator()(std::uint32_t i) const {
-    take_elements<kElements>(*this, i, count, vectors);
-  }
+  bool accumulate;
 
   template <std::uint32_t kCount>
   __host__ __device__ void take(std::uint32_t first) const {
@@ -178,10 +164,8 @@ struct TransposeTiles {
     float tile[kTile][kTile + 1];  // the odd length keeps a column's elements in different banks
   };
 
-  std::uint32_t rows, columns;
+  Transpose args;
   Divisor row_tiles, column_tiles;
-  const From* from;
-  To* to;
 
   __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
                                       std::uint32_t thread) const {
@@ -189,26 +173,26 @@ struct TransposeTiles {
     std::uint32_t matrix = block;
     const std::uint32_t column = column_tiles.split(matrix) * kTile;
     const std::uint32_t row = row_tiles.split(matrix) * kTile;
-    matrix *= rows * columns;
-    if (phase == 0 && column + lane < columns) {
+    matrix *= args.rows * args.columns;
+    if (phase == 0 && column + lane < args.columns) {
+      const auto* const from = static_cast<const From*>(args.from) + matrix + column + lane;
       float values[kSteps];
       DDPBENCH_UNROLL
       for (std::uint32_t i = 0; i < kSteps; ++i) {
         const std::uint32_t at = row + first + i * kRowThreads;
-        values[i] = at < rows ? to_float(from[matrix + at * columns + column + lane]) : 0.0F;
+        values[i] = at < args.rows ? to_float(from[at * args.columns]) : 0.0F;
       }
       DDPBENCH_UNROLL
       for (std::uint32_t i = 0; i < kSteps; ++i) {
         shared.tile[first + i * kRowThreads][lane] = values[i];
       }
     }
-    if (phase == 1 && row + lane < rows) {
+    if (phase == 1 && row + lane < args.rows) {
+      auto* const to = static_cast<To*>(args.to) + matrix + row + lane;
       DDPBENCH_UNROLL
       for (std::uint32_t i = 0; i < kSteps; ++i) {
         const std::uint32_t k = first + i * kRowThreads, at = column + k;
-        if (at < columns) {
-          to[matrix + at * rows + row + lane] = from_float<To>(shared.tile[lane][k]);
-        }
+        if (at < args.columns) to[at * args.rows] = from_float<To>(shared.tile[lane][k]);
       }
     }
   }
@@ -236,8 +220,7 @@ cudaError_t add(DataType type, const void* a, const void* b, void* sum, std::uin
 }
 
 cudaError_t bias_relu(const BiasRelu& args, std::uint32_t count, cudaStream_t stream) {
-  return with_element_type(args.type, [&](auto element) {
-    using T = decltype(element);
+  return with_element_type(args.type, [&]<typename T>(T) {
     constexpr std::uint32_t kVector = kVectorOf<T>;
     if (args.columns % kVector == 0 && are_vector_aligned(args.y)) {
       return for_each(count / kVector, stream,
@@ -249,22 +232,20 @@ cudaError_t bias_relu(const BiasRelu& args, std::uint32_t count, cudaStream_t st
 
 cudaError_t convert_type(DataType from_type, const void* from, DataType to_type, void* to,
                          bool accumulate, std::uint32_t count, cudaStream_t stream) {
-  return with_element_type(from_type, [&](auto from_element) {
-    return with_element_type(to_type, [&](auto to_element) {
-      using Body = ConvertType<decltype(from_element), decltype(to_element)>;
-      const Body body{static_cast<decltype(from_element) const*>(from),
-                      static_cast<decltype(to_element)*>(to), count, accumulate,
-                      are_vector_aligned(from, to)};
-      return for_each(ceil_div(count, Body::kElements), stream, body);
+  return with_element_type(from_type, [&]<typename From>(From) {
+    return with_element_type(to_type, [&]<typename To>(To) {
+      // A thread takes four elements: 16 bytes of the wider type.
+      return for_elements<4>(
+          count, are_vector_aligned(from, to), stream,
+          ConvertType<From, To>{static_cast<const From*>(from), static_cast<To*>(to), accumulate});
     });
   });
 }
 
 cudaError_t copy_pieces(const PieceCopy& args, cudaStream_t stream) {
-  return with_element_type(args.type, [&](auto element) {
-    return for_each(
-        args.rows * args.length, stream,
-        CopyPieces<decltype(element)>{args, Divisor(args.length), Divisor(args.image_rows)});
+  return with_element_type(args.type, [&]<typename T>(T) {
+    return for_each(args.rows * args.length, stream,
+                    CopyPieces<T>{args, Divisor(args.length), Divisor(args.image_rows)});
   });
 }
 
@@ -274,9 +255,9 @@ cudaError_t dropout(const Dropout& args, cudaStream_t stream) {
   const std::uint32_t counters = ceil_div(args.elements, kGroup) * kLanes;
   const auto part = static_cast<std::uint32_t>(
       std::min<std::int64_t>(args.draw.places.part, std::numeric_limits<std::int32_t>::max()));
-  return with_element_type(args.type, [&](auto element) {
+  return with_element_type(args.type, [&]<typename T>(T) {
     return for_each(args.samples * counters, stream,
-                    DrawMask<decltype(element)>{args, Divisor(counters), Divisor(part)});
+                    DrawMask<T>{args, Divisor(counters), Divisor(part)});
   });
 }
 
@@ -285,8 +266,7 @@ cudaError_t increment(std::int64_t* counter, cudaStream_t stream) {
 }
 
 cudaError_t fill_with_pattern(DataType type, void* data, std::uint32_t count, cudaStream_t stream) {
-  return with_element_type(type, [&](auto element) {
-    using T = decltype(element);
+  return with_element_type(type, [&]<typename T>(T) {
     return for_each(count, stream, Pattern<T>{static_cast<T*>(data)});
   });
 }
@@ -297,20 +277,12 @@ cudaError_t transpose(const Transpose& args, cudaStream_t stream) {
     return convert_type(args.from_type, args.from, args.to_type, args.to, false,
                         args.batch * args.rows * args.columns, stream);
   }
-  return with_element_type(args.from_type, [&](auto from_element) {
-    return with_element_type(args.to_type, [&](auto to_element) {
-      using From = decltype(from_element);
-      using To = decltype(to_element);
-      const Divisor row_tiles(ceil_div(args.rows, kTile));
-      const Divisor column_tiles(ceil_div(args.columns, kTile));
-      const TransposeTiles<From, To> body{args.rows,
-                                          args.columns,
-                                          row_tiles,
-                                          column_tiles,
-                                          static_cast<const From*>(args.from),
-                                          static_cast<To*>(args.to)};
-      return for_each_block(args.batch * row_tiles.divisor() * column_tiles.divisor(), stream,
-                            body);
+  return with_element_type(args.from_type, [&]<typename From>(From) {
+    return with_element_type(args.to_type, [&]<typename To>(To) {
+      const TransposeTiles<From, To> body{args, Divisor(ceil_div(args.rows, kTile)),
+                                          Divisor(ceil_div(args.columns, kTile))};
+      return for_each_block(args.batch * body.row_tiles.divisor() * body.column_tiles.divisor(),
+                            stream, body);
     });
   });
 }

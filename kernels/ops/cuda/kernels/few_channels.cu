@@ -50,6 +50,8 @@ struct Walk {
   Divisor rows, row_tiles, channel_blocks;
   std::uint32_t tiles, lane_bits, slots, pixel_blocks;
 
+  std::uint32_t blocks() const { return pixel_blocks * channel_blocks.divisor(); }
+
   struct Place {
     std::uint32_t lane, slot, channel_block, pixel_block, channel;
   };
@@ -175,10 +177,8 @@ struct Forward {
   struct Shared {};
 
   Walk walk;
-  const T* x;
-  const float *w, *bias;
-  T* y;
-  bool relu, vectors;
+  FewChannelForward args;
+  bool vectors;
 
   __host__ __device__ void operator()(int, Shared&, std::uint32_t block,
                                       std::uint32_t thread) const {
@@ -188,10 +188,10 @@ struct Forward {
     for (std::uint32_t k = 0; k < kOutputs; ++k) {
       const std::uint32_t channel = at.channel + k;
       const bool is_there = channel < walk.out_channels;
-      start[k] = is_there && bias != nullptr ? bias[channel] : 0.0F;
+      start[k] = is_there && args.bias != nullptr ? args.bias[channel] : 0.0F;
       DDPBENCH_UNROLL
       for (std::uint32_t t = 0; t < W::kTaps; ++t) {
-        weights[t][k] = is_there ? w[channel * W::kTaps + t] : 0.0F;
+        weights[t][k] = is_there ? args.w[channel * W::kTaps + t] : 0.0F;
       }
     }
     if (at.channel >= walk.out_channels) return;
@@ -205,7 +205,7 @@ struct Forward {
                                     const float (&weights)[W::kTaps][kOutputs],
                                     const float (&start)[kOutputs]) const {
     InputTile<T, W> tile_input;
-    tile_input.read(walk, x, tile);
+    tile_input.read(walk, static_cast<const T*>(args.x), tile);
     const std::uint32_t first = walk.output(tile) + channel;
     DDPBENCH_UNROLL
     for (std::uint32_t o = 0; o < kPixels; ++o) {
@@ -222,17 +222,18 @@ struct Forward {
 
   __host__ __device__ void write(std::uint32_t at, std::uint32_t channel,
                                  float (&sums)[kOutputs]) const {
-    if (relu) {
+    T* const y = static_cast<T*>(args.y) + at;
+    if (args.relu) {
       DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kOutputs; ++k) sums[k] = cuda::relu(sums[k]);
+      for (std::uint32_t k = 0; k < kOutputs; ++k) sums[k] = relu(sums[k]);
     }
     if (vectors) {
-      store(y + at, sums);
+      store(y, sums);
       return;
     }
     DDPBENCH_UNROLL
     for (std::uint32_t k = 0; k < kOutputs; ++k) {
-      if (channel + k < walk.out_channels) y[at + k] = from_float<T>(sums[k]);
+      if (channel + k < walk.out_channels) y[k] = from_float<T>(sums[k]);
     }
   }
 };
@@ -249,9 +250,8 @@ struct Gradients {
   };
 
   Walk walk;
-  const T *x, *dy;
-  const T* mask;   // the output, which is positive where gradients count; null: all count
-  float* partial;  // [pixel_blocks][out_channels * taps weights, then out_channels biases]
+  // The workspace has [pixel_blocks][out_channels * taps weights, then out_channels biases].
+  FewChannelGradients args;
   bool vectors;
 
   __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
@@ -306,15 +306,15 @@ struct Gradients {
   __host__ __device__ void add_tile(const Walk::Tile& tile, std::uint32_t channel,
                                     float (&sums)[W::kTaps + 1][kOutputs]) const {
     InputTile<T, W> tile_input;
-    tile_input.read(walk, x, tile);
+    tile_input.read(walk, static_cast<const T*>(args.x), tile);
     Channels gradients[kPixels] = {}, masks[kPixels] = {};
-    read_outputs<kVectors>(dy, tile, channel, gradients);
-    if (mask != nullptr) read_outputs<kVectors>(mask, tile, channel, masks);
+    read_outputs<kVectors>(args.dy, tile, channel, gradients);
+    if (args.y != nullptr) read_outputs<kVectors>(args.y, tile, channel, masks);
     DDPBENCH_UNROLL
     for (std::uint32_t o = 0; o < kPixels; ++o) {
       float gradient[kOutputs];
       unpack<T>(gradients[o], gradient);
-      if (mask != nullptr) {
+      if (args.y != nullptr) {
         float output[kOutputs];
         unpack<T>(masks[o], output);
         DDPBENCH_UNROLL
@@ -333,9 +333,9 @@ struct Gradients {
 
   // Reads the thread's channels of a tile's outputs. Leaves `to` unchanged beyond the row's end.
   template <bool kVectors>
-  __host__ __device__ void read_outputs(const T* map, const Walk::Tile& tile, std::uint32_t channel,
-                                        Channels (&to)[kPixels]) const {
-    const T* const first = map + walk.output(tile) + channel;
+  __host__ __device__ void read_outputs(const void* map, const Walk::Tile& tile,
+                                        std::uint32_t channel, Channels (&to)[kPixels]) const {
+    const T* const first = static_cast<const T*>(map) + walk.output(tile) + channel;
     DDPBENCH_UNROLL
     for (std::uint32_t o = 0; o < kPixels; ++o) {
       if (tile.column + o >= walk.out_w) continue;
@@ -363,7 +363,8 @@ struct Gradients {
   __host__ __device__ void sum_threads(const Shared& shared, const Walk::Place& at,
                                        std::uint32_t thread) const {
     const std::uint32_t weights = walk.out_channels * W::kTaps;
-    float* const row = partial + at.pixel_block * (weights + walk.out_channels);
+    float* const row =
+        static_cast<float*>(args.workspace) + at.pixel_block * (weights + walk.out_channels);
     for (std::uint32_t i = thread; i < kSums << walk.lane_bits; i += kThreads) {
       const std::uint32_t lane = i & ((1U << walk.lane_bits) - 1), sum = i >> walk.lane_bits;
       const std::uint32_t tap = sum / kOutputs;
@@ -381,9 +382,7 @@ struct Gradients {
 
 std::uint32_t partial_rows(const FewChannelShape& s) {
   std::uint32_t rows = 0;
-  with_kernel_types(s, [&](auto element, auto window) {
-    using T = decltype(element);
-    using W = decltype(window);
+  with_kernel_types(s, [&]<typename T, typename W>(T, W) {
     rows = plan_walk<T, W>(s, Gradients<T, W>::kBlocksAtOnce).pixel_blocks;
     return cudaSuccess;
   });
@@ -400,19 +399,11 @@ std::uint32_t window_of(const FewChannelShape& s) {
 cudaError_t few_channel_forward(const FewChannelShape& shape, const FewChannelForward& args,
                                 cudaStream_t stream) {
   using namespace few_channels;
-  return with_kernel_types(shape, [&](auto element, auto window) {
-    using T = decltype(element);
-    using W = decltype(window);
-    Forward<T, W> body{};
-    body.walk = plan_walk<T, W>(shape, body.kBlocksAtOnce);
-    body.x = static_cast<const T*>(args.x);
-    body.w = args.w;
-    body.bias = args.bias;
-    body.y = static_cast<T*>(args.y);
-    body.relu = args.relu;
-    body.vectors = may_use_vectors<T, W>(shape, args.y);
-    return for_each_block(body.walk.pixel_blocks * body.walk.channel_blocks.divisor(), stream,
-                          body);
+  return with_kernel_types(shape, [&]<typename T, typename W>(T, W) {
+    using Body = Forward<T, W>;
+    const Body body{plan_walk<T, W>(shape, Body::kBlocksAtOnce), args,
+                    may_use_vectors<T, W>(shape, args.y)};
+    return for_each_block(body.walk.blocks(), stream, body);
   });
 }
 
@@ -424,30 +415,21 @@ std::size_t few_channel_workspace_bytes(const FewChannelShape& shape) {
 cudaError_t few_channel_gradients(const FewChannelShape& shape, const FewChannelGradients& args,
                                   cudaStream_t stream) {
   using namespace few_channels;
-  auto* const partial = static_cast<float*>(args.workspace);
-  const cudaError_t status = with_kernel_types(shape, [&](auto element, auto window) {
-    using T = decltype(element);
-    using W = decltype(window);
-    Gradients<T, W> body{};
-    body.walk = plan_walk<T, W>(shape, body.kBlocksAtOnce);
-    body.x = static_cast<const T*>(args.x);
-    body.dy = static_cast<const T*>(args.dy);
-    body.mask = static_cast<const T*>(args.y);
-    body.partial = partial;
-    body.vectors = may_use_vectors<T, W>(shape, args.dy, body.mask);
-    return for_each_block(body.walk.pixel_blocks * body.walk.channel_blocks.divisor(), stream,
-                          body);
+  const cudaError_t status = with_kernel_types(shape, [&]<typename T, typename W>(T, W) {
+    using Body = Gradients<T, W>;
+    const Body body{plan_walk<T, W>(shape, Body::kBlocksAtOnce), args,
+                    may_use_vectors<T, W>(shape, args.dy, args.y)};
+    return for_each_block(body.walk.blocks(), stream, body);
   });
   if (status != cudaSuccess) return status;
-  RowSums last{};
-  last.rows = partial_rows(shape);
-  last.columns = shape.out_channels * (window_of(shape) + 1);
-  last.matrix = partial;
-  last.sums = args.dw;
-  last.split = shape.out_channels * window_of(shape);
-  last.rest = args.dbias;
-  last.accumulate = args.accumulate;
-  return add_up_rows(last, stream);
+  return add_up_rows({.rows = partial_rows(shape),
+                      .columns = shape.out_channels * (window_of(shape) + 1),
+                      .matrix = static_cast<const float*>(args.workspace),
+                      .sums = args.dw,
+                      .split = shape.out_channels * window_of(shape),
+                      .rest = args.dbias,
+                      .accumulate = args.accumulate},
+                     stream);
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -4,6 +4,8 @@
 // Kernels over flat buffers of fp32: the optimizer's step and the mean.
 #include "kernels/ops/cuda/kernels/flat_kernels.h"
 
+#include <algorithm>
+
 #include "kernels/ops/cuda/kernels/launch.cuh"
 #include "kernels/ops/cuda/kernels/number.cuh"
 #include "kernels/ops/optimizer_rules.h"
@@ -18,15 +20,9 @@ struct Update {
   float* weights;
   const float* gradients;
   float* slots[kMostSlots];
-  std::uint32_t count;
-  bool vectors;  // all are 16-byte aligned
   UpdateFactors factors;
   const OptimizerStep* step;  // null: updates are not counted
   const LossScale* scale;     // as OptimizerArgs has it
-
-  __host__ __device__ void operator()(std::uint32_t i) const {
-    take_elements<kVector>(*this, i, count, vectors);
-  }
 
   template <std::uint32_t kCount>
   __host__ __device__ void take(std::uint32_t first) const {
@@ -62,13 +58,7 @@ struct Advance {
 // Threads that find something all write the same.
 struct FindOverflow {
   const float* gradients;
-  std::uint32_t count;
-  bool vectors;
   LossScale* scale;
-
-  __host__ __device__ void operator()(std::uint32_t i) const {
-    take_elements<kVector>(*this, i, count, vectors);
-  }
 
   template <std::uint32_t kCount>
   __host__ __device__ void take(std::uint32_t first) const {
@@ -89,13 +79,8 @@ struct EndScaledStep {
 // Every element's sum has the order of the inputs.
 struct MeanOf {
   const float* inputs[kMaxMeanInputs];
-  std::uint32_t input_count, count;
-  bool vectors;  // all are 16-byte aligned
+  std::uint32_t input_count;
   float* out;
-
-  __host__ __device__ void operator()(std::uint32_t i) const {
-    take_elements<kVector>(*this, i, count, vectors);
-  }
 
   template <std::uint32_t kCount>
   __host__ __device__ void take(std::uint32_t first) const {
@@ -124,25 +109,20 @@ __host__ __device__ inline float scaled(float byte, float scale, float offset) {
 
 template <std::uint32_t kCount>
 struct Gather {
-  const std::uint8_t* images;
-  const std::uint16_t* labels;
-  const std::int32_t* indices;
-  const std::uint64_t* position;
+  GatherArgs args;
   std::uint32_t sample_elements, labels_per_sample;
   Divisor pieces, channel_pieces;  // of kCount elements, of a sample and of a channel
   float scale[kMaxGatherChannels], offset[kMaxGatherChannels];
-  float* out;
-  std::int32_t* labels_out;
 
   __host__ __device__ void operator()(std::uint32_t i) const {
     std::uint32_t slot = i;
     const std::uint32_t piece = pieces.split(slot);
-    const std::uint64_t first = position != nullptr ? *position : 0;
-    const auto sample = static_cast<std::uint64_t>(indices[first + slot]);
+    const std::uint64_t first = args.position != nullptr ? *args.position : 0;
+    const auto sample = static_cast<std::uint64_t>(args.indices[first + slot]);
     const std::uint32_t channel = channel_pieces.quotient(piece);
-    const std::uint8_t* const bytes = images + sample * sample_elements + piece * kCount;
+    const std::uint8_t* const bytes = args.images + sample * sample_elements + piece * kCount;
     if constexpr (kCount == 1) {
-      out[i] = scaled(static_cast<float>(bytes[0]), scale[channel], offset[channel]);
+      args.out[i] = scaled(static_cast<float>(bytes[0]), scale[channel], offset[channel]);
     } else {
       float values[kCount];
       const std::uint32_t word = read_words<1>(bytes).word[0];
@@ -151,10 +131,10 @@ struct Gather {
         const auto byte = static_cast<float>(word >> (8 * k) & 0xffU);
         values[k] = scaled(byte, scale[channel], offset[channel]);
       }
-      store(out + i * kCount, values);
+      store(args.out + i * kCount, values);
     }
     for (std::uint32_t k = piece; k < labels_per_sample; k += pieces.divisor()) {
-      labels_out[slot * labels_per_sample + k] = labels[sample * labels_per_sample + k];
+      args.labels_out[slot * labels_per_sample + k] = args.labels[sample * labels_per_sample + k];
     }
   }
 };
@@ -163,22 +143,16 @@ template <std::uint32_t kCount>
 cudaError_t gather_pieces(const GatherArgs& args, cudaStream_t stream) {
   const auto elements = static_cast<std::uint32_t>(args.sample_elements);
   const auto channels = static_cast<std::uint32_t>(args.channels);
-  Gather<kCount> body{};
-  body.images = args.images;
-  body.labels = args.labels;
-  body.indices = args.indices;
-  body.position = args.position;
-  body.sample_elements = elements;
-  body.labels_per_sample = static_cast<std::uint32_t>(args.labels_per_sample);
-  body.pieces = Divisor(elements / kCount);
-  body.channel_pieces = Divisor(elements / channels / kCount);
+  Gather<kCount> body{.args = args,
+                      .sample_elements = elements,
+                      .labels_per_sample = static_cast<std::uint32_t>(args.labels_per_sample),
+                      .pieces = Divisor(elements / kCount),
+                      .channel_pieces = Divisor(elements / channels / kCount)};
   for (std::size_t c = 0; c < args.mean.size(); ++c) {
     const ByteScale scale = byte_scale(args.mean[c], args.std[c]);
     body.scale[c] = scale.factor;
     body.offset[c] = scale.offset;
   }
-  body.out = args.out;
-  body.labels_out = args.labels_out;
   return for_each(static_cast<std::uint32_t>(args.batch) * (elements / kCount), stream, body);
 }
 
@@ -193,22 +167,23 @@ cudaError_t optimizer_step(const OptimizerArgs& args, cudaStream_t stream) {
     if (error != cudaSuccess) return error;
   }
   return with_rule(o, [&](auto rule) {
-    Update<decltype(rule)> body{.weights = args.weights,
-                                .gradients = args.gradients,
-                                .slots = {state.slots[0], state.slots[1]},
-                                .count = static_cast<std::uint32_t>(args.count),
-                                .factors = UpdateFactors(args),
-                                .step = state.step,
-                                .scale = args.loss_scale};
-    body.vectors = are_vector_aligned(args.weights, args.gradients, body.slots[0], body.slots[1]);
-    return for_each(ceil_div(body.count, kVector), stream, body);
+    const Update<decltype(rule)> body{.weights = args.weights,
+                                      .gradients = args.gradients,
+                                      .slots = {state.slots[0], state.slots[1]},
+                                      .factors = UpdateFactors(args),
+                                      .step = state.step,
+                                      .scale = args.loss_scale};
+    return for_elements<kVector>(
+        static_cast<std::uint32_t>(args.count),
+        are_vector_aligned(args.weights, args.gradients, body.slots[0], body.slots[1]), stream,
+        body);
   });
 }
 
 cudaError_t find_overflow(const float* gradients, std::uint32_t count, LossScale* scale,
                           cudaStream_t stream) {
-  const FindOverflow body{gradients, count, are_vector_aligned(gradients), scale};
-  return for_each(ceil_div(count, kVector), stream, body);
+  return for_elements<kVector>(count, are_vector_aligned(gradients), stream,
+                               FindOverflow{gradients, scale});
 }
 
 cudaError_t end_scaled_step(LossScale* scale, cudaStream_t stream) {
@@ -218,16 +193,12 @@ cudaError_t end_scaled_step(LossScale* scale, cudaStream_t stream) {
 cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,
                     cudaStream_t stream) {
   if (inputs.empty() || inputs.size() > kMaxMeanInputs) return cudaErrorInvalidValue;
-  MeanOf body{};
-  body.vectors = are_vector_aligned(out);
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    body.inputs[k] = inputs[k];
-    body.vectors = body.vectors && are_vector_aligned(inputs[k]);
-  }
-  body.input_count = static_cast<std::uint32_t>(inputs.size());
-  body.count = count;
-  body.out = out;
-  return for_each(ceil_div(count, kVector), stream, body);
+  MeanOf body{.input_count = static_cast<std::uint32_t>(inputs.size()), .out = out};
+  std::ranges::copy(inputs, body.inputs);
+  const bool vectors = are_vector_aligned(out) && std::ranges::all_of(inputs, [](const float* in) {
+                         return are_vector_aligned(in);
+                       });
+  return for_elements<kVector>(count, vectors, stream, body);
 }
 
 cudaError_t gather_batch(const GatherArgs& args, cudaStream_t stream) {

@@ -15,7 +15,10 @@
 #include <cuda_fp16.h>
 #endif
 
+#include "base/math.h"
+#include "kernels/ops/activation.h"
 #include "kernels/ops/cuda/kernels/launch.cuh"
+#include "kernels/runtime/bfloat16.h"
 #include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cuda {
@@ -51,12 +54,7 @@ __host__ __device__ inline Bf16 from_float<Bf16>(float value) {
   memcpy(&result, &rounded, sizeof(result));
   return result;
 #else
-  std::uint32_t bits;
-  memcpy(&bits, &value, sizeof(bits));
-  if ((bits & 0x7fffffffU) > 0x7f800000U) {
-    return {static_cast<std::uint16_t>((bits >> 16) | 0x40U)};
-  }
-  return {static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16)};
+  return {BFloat16::round(value).bits};
 #endif
 }
 
@@ -71,14 +69,9 @@ __host__ __device__ inline Fp16 from_float<Fp16>(float value) {
   return static_cast<Fp16>(value);  // rounds to the nearest, ties to even
 }
 
-__host__ __device__ inline bool is_nan(float value) { return value != value; }
-// ReLU as in the reference: NaN stays NaN, and passes the gradient.
-__host__ __device__ inline float relu(float x) { return x < 0 ? 0 : x; }
-__host__ __device__ inline float relu_gradient(float y, float grad) { return y <= 0 ? 0 : grad; }
-
 // Whether `value` replaces a window's largest so far. NaN does.
 __host__ __device__ inline bool exceeds(float value, float largest) {
-  return value > largest || is_nan(value);
+  return value > largest || value != value;
 }
 
 // Calls with_type(T()) for the type of the elements. Other types are an invalid argument.
@@ -216,17 +209,29 @@ __host__ __device__ void store(T* to, const float (&from)[kCount]) {
   }
 }
 
-// Calls body.take<kCount>(first) for thread i's elements [kCount i, kCount i + kCount) where
-// `vectors`, else, and for the last elements of `count`, body.take<1>() for each.
+// The elements [kCount i, kCount i + kCount) of thread i.
 template <std::uint32_t kCount, typename Body>
-__host__ __device__ void take_elements(const Body& body, std::uint32_t i, std::uint32_t count,
-                                       bool vectors) {
-  const std::uint32_t first = i * kCount;
-  if (vectors && first + kCount <= count) {
-    body.template take<kCount>(first);
-    return;
+struct TakeElements {
+  Body body;
+  std::uint32_t count;
+  bool vectors;
+
+  __host__ __device__ void operator()(std::uint32_t i) const {
+    const std::uint32_t first = i * kCount;
+    if (vectors && first + kCount <= count) {
+      body.template take<kCount>(first);
+      return;
+    }
+    for (std::uint32_t k = first; k < count && k < first + kCount; ++k) body.template take<1>(k);
   }
-  for (std::uint32_t k = first; k < count && k < first + kCount; ++k) body.template take<1>(k);
+};
+
+// Calls body.take<kCount>(first) for each kCount of `count` elements where `vectors`, else, and for
+// the last ones, body.take<1>() for each.
+template <std::uint32_t kCount, typename Body>
+cudaError_t for_elements(std::uint32_t count, bool vectors, cudaStream_t stream, const Body& body) {
+  return for_each(ceil_div(count, kCount), stream,
+                  TakeElements<kCount, Body>{body, count, vectors});
 }
 
 // The sum of read(i) for i = first, first + step, ... below `end`, in this order. kReads of them
@@ -248,6 +253,43 @@ __host__ __device__ T sum_every(std::uint32_t first, std::uint32_t step, std::ui
   }
   return sum;
 }
+
+// A body that adds up the rows of [rows][kSums][columns], in an order that depends on their number
+// only. kParts threads of a column sum every kParts-th row; one adds these up and calls
+// finish(column, sums).
+template <typename T, std::uint32_t kSums, std::uint32_t kColumns, std::uint32_t kParts,
+          std::uint32_t kReads, typename Finish>
+struct AddUpRows {
+  static constexpr std::uint32_t kThreads = kColumns * kParts;
+  static constexpr int kPhases = 2;
+  struct Shared {
+    T sums[kSums][kParts][kColumns];
+  };
+
+  const T* matrix;
+  std::uint32_t rows, columns;
+  Finish finish;
+
+  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const std::uint32_t lane = thread % kColumns, part = thread / kColumns;
+    const std::uint32_t column = block * kColumns + lane;
+    if (column >= columns) return;
+    T sums[kSums] = {};
+    DDPBENCH_UNROLL
+    for (std::uint32_t s = 0; s < kSums; ++s) {
+      if (phase == 0) {
+        shared.sums[s][part][lane] =
+            sum_every<T, kReads>(part, kParts, rows, [&](std::uint32_t row) {
+              return matrix[(std::size_t{row} * kSums + s) * columns + column];
+            });
+      } else if (part == 0) {
+        for (std::uint32_t p = 0; p < kParts; ++p) sums[s] += shared.sums[s][p][lane];
+      }
+    }
+    if (phase == 1 && part == 0) finish(column, sums);
+  }
+};
 
 // ---- division ----
 
@@ -286,10 +328,5 @@ class Divisor {
  private:
   std::uint32_t divisor_ = 1, factor_ = 1, shift_ = 0;
 };
-
-// a / b, rounded up. REQUIRES: a + b does not overflow.
-__host__ __device__ constexpr std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) {
-  return (a + b - 1) / b;
-}
 
 }  // namespace ddpbench::ops::cuda

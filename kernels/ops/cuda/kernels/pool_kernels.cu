@@ -67,8 +67,10 @@ struct PoolWalk {
   Divisor pieces, rows, columns;
 };
 
-PoolWalk walk_over(const PoolGeometry& g, std::uint32_t count, std::uint32_t rows,
-                   std::uint32_t columns) {
+// `count`: the channels of a piece.
+template <typename Geometry>
+PoolWalk walk_over(const Geometry& g, std::uint32_t rows, std::uint32_t columns,
+                   std::uint32_t count = 1) {
   return {g.channels_last, Divisor(g.channels / count), Divisor(rows), Divisor(columns)};
 }
 
@@ -300,11 +302,6 @@ bool has_tiles(const PoolGeometry& g, std::uint32_t count) {
   return count > 1 && g.window.is_tiling(kPoolTile);
 }
 
-template <typename Axis>
-PoolWalk walk_over(const WindowGeometry<Axis>& g, std::uint32_t rows, std::uint32_t columns) {
-  return {g.channels_last, Divisor(g.channels), Divisor(rows), Divisor(columns)};
-}
-
 }  // namespace
 
 std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w) {
@@ -315,15 +312,13 @@ std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w) {
 
 cudaError_t pool_forward(const PoolGeometry& g, const void* x, void* y, void* winners,
                          cudaStream_t stream) {
-  return with_element_type(g.type, [&](auto element) {
-    using T = decltype(element);
-    const auto run = [&](auto winner, auto count) {
-      using Winner = decltype(winner);
+  return with_element_type(g.type, [&]<typename T>(T) {
+    const auto run = [&]<typename Winner>(Winner, auto count) {
       constexpr std::uint32_t kCount = decltype(count)::value;
       const auto launch = [&](auto tiles) {
         return for_each(g.output_count() / kCount, stream,
                         PoolForward<T, Winner, kCount, decltype(tiles)::value>{
-                            g, walk_over(g, kCount, g.out_h, g.out_w), static_cast<const T*>(x),
+                            g, walk_over(g, g.out_h, g.out_w, kCount), static_cast<const T*>(x),
                             static_cast<T*>(y), static_cast<Winner*>(winners)});
       };
       return has_tiles(g, kCount) ? launch(std::true_type()) : launch(std::false_type());
@@ -334,22 +329,20 @@ cudaError_t pool_forward(const PoolGeometry& g, const void* x, void* y, void* wi
 
 cudaError_t pool_backward(const PoolGeometry& g, const void* dy, const void* winners, void* dx,
                           cudaStream_t stream) {
-  return with_element_type(g.type, [&](auto element) {
-    using T = decltype(element);
+  return with_element_type(g.type, [&]<typename T>(T) {
     const T* const from = static_cast<const T*>(dy);
     T* const to = static_cast<T*>(dx);
-    const auto run = [&](auto winner, auto count) {
-      using Winner = decltype(winner);
+    const auto run = [&]<typename Winner>(Winner, auto count) {
       constexpr std::uint32_t kCount = decltype(count)::value;
       if (has_tiles(g, kCount)) {
         const std::uint32_t h = ceil_div(g.in_h, kPoolTile), w = ceil_div(g.in_w, kPoolTile);
         return for_each(g.batch * h * w * (g.channels / kCount), stream,
-                        PoolBackwardTiles<T>{g, walk_over(g, kCount, h, w), from,
+                        PoolBackwardTiles<T>{g, walk_over(g, h, w, kCount), from,
                                              static_cast<const std::uint8_t*>(winners), to});
       }
       return for_each(
           g.input_count() / kCount, stream,
-          PoolBackward<T, Winner, kCount>{g, walk_over(g, kCount, g.in_h, g.in_w),
+          PoolBackward<T, Winner, kCount>{g, walk_over(g, g.in_h, g.in_w, kCount),
                                           Divisor(g.window.stride_h), Divisor(g.window.stride_w),
                                           from, static_cast<const Winner*>(winners), to});
     };
@@ -360,8 +353,7 @@ cudaError_t pool_backward(const PoolGeometry& g, const void* dy, const void* win
 template <typename Axis>
 cudaError_t window_sum_forward(const WindowGeometry<Axis>& g, const void* x, void* y,
                                cudaStream_t stream) {
-  return with_element_type(g.type, [&](auto element) {
-    using T = decltype(element);
+  return with_element_type(g.type, [&]<typename T>(T) {
     return for_each(g.batch * g.channels * g.rows.outputs * g.columns.outputs, stream,
                     WindowSumForward<T, Axis>{g, walk_over(g, g.rows.outputs, g.columns.outputs),
                                               static_cast<const T*>(x), static_cast<T*>(y)});
@@ -371,8 +363,7 @@ cudaError_t window_sum_forward(const WindowGeometry<Axis>& g, const void* x, voi
 template <typename Axis>
 cudaError_t window_sum_backward(const WindowGeometry<Axis>& g, const void* dy, void* dx,
                                 cudaStream_t stream) {
-  return with_element_type(g.type, [&](auto element) {
-    using T = decltype(element);
+  return with_element_type(g.type, [&]<typename T>(T) {
     return for_each(g.batch * g.channels * g.rows.extent * g.columns.extent, stream,
                     WindowSumBackward<T, Axis>{g, walk_over(g, g.rows.extent, g.columns.extent),
                                                static_cast<const T*>(dy), static_cast<T*>(dx)});
