@@ -165,8 +165,7 @@ void norm_statistics(Team team, const NormMaps& maps, const void* x, double* par
 
 void norm_forward(Team team, const NormMaps& maps, const void* input, const NormResult& result,
                   void* output) {
-  with_element(maps.type, [&](auto element) {
-    using T = decltype(element);
+  with_element(maps.type, [&]<typename T>(T) {
     const auto *const x = static_cast<const T*>(input), *const addend =
                                                             static_cast<const T*>(result.addend);
     auto* const y = static_cast<T*>(output);
@@ -224,8 +223,7 @@ void sum_strips(Team team, const NormMaps& maps, const T* x, const NormGradient&
 
 void norm_backward(Team team, const NormMaps& maps, const void* input, const NormGradient& gradient,
                    const float* a, const float* b, const float* c, void* result) {
-  with_element(maps.type, [&](auto element) {
-    using T = decltype(element);
+  with_element(maps.type, [&]<typename T>(T) {
     const auto* const x = static_cast<const T*>(input);
     auto* const dx = static_cast<T*>(result);
     const bool streams = streams_result(team, maps, dx);
@@ -251,8 +249,7 @@ void norm_backward(Team team, const NormMaps& maps, const void* input, const Nor
 void norm_gradient_sums(Team team, const NormMaps& maps, const void* x,
                         const NormGradient& gradient, void* rectified, double* partial,
                         double* sums, double* products) {
-  with_element(maps.type, [&](auto element) {
-    using T = decltype(element);
+  with_element(maps.type, [&]<typename T>(T) {
     sum_strips(team, maps, static_cast<const T*>(x), gradient, static_cast<T*>(rectified), partial);
   });
   for_each_channel(team, maps, [&](std::int64_t c) {

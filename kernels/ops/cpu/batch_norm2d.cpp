@@ -135,12 +135,8 @@ class BatchNorm2d : public Op {
   // How many values a channel has, over all parts.
   double values() const { return maps_.values() * static_cast<double>(parts_); }
 
-  void gather_parts(Stream& stream, const Memory& memory) const {
-    desc_.parts->gather(stream, memory.first, memory.all, exchange_bytes());
-  }
-
   void join_statistics(Stream& stream, const Memory& memory) const {
-    gather_parts(stream, memory);
+    desc_.parts->gather(stream, memory.first, memory.all, exchange_bytes());
     for (std::size_t c = 0; c < channels_; ++c) {
       const Moments joined = joined_moments(parts_, maps_.values(), [&](std::size_t p) -> Moments {
         const double* const of_part = memory.all + p * 2 * channels_;
@@ -153,7 +149,7 @@ class BatchNorm2d : public Op {
 
   // Adds up both sums in the order of the parts.
   void join_sums(Stream& stream, const Memory& memory) const {
-    gather_parts(stream, memory);
+    desc_.parts->gather(stream, memory.first, memory.all, exchange_bytes());
     for (std::size_t c = 0; c < 2 * channels_; ++c) {
       memory.first[c] = 0;
       for (std::size_t p = 0; p < parts_; ++p) memory.first[c] += memory.all[p * 2 * channels_ + c];

@@ -17,8 +17,7 @@ namespace {
 template <typename Compute>
 void transform(Team team, DataType type, const void* first, const void* second, void* result,
                std::int64_t count, const Compute& compute) {
-  with_element(type, [&](auto element) {
-    using T = decltype(element);
+  with_element(type, [&]<typename T>(T) {
     const auto *const a = static_cast<const T*>(first), *const b = static_cast<const T*>(second);
     auto* const to = static_cast<T*>(result);
     parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {

@@ -53,8 +53,7 @@ class MaxPool2d : public Op {
       kernel_.forward(geometry_, x + bytes(plane * geometry_.input_elements()), pooled,
                       static_cast<std::byte*>(args.saved) + plane * winner_bytes_);
       if (!transposed_) return;
-      with_element(plan_.output.type, [&](auto element) {
-        using T = decltype(element);
+      with_element(plan_.output.type, [&]<typename T>(T) {
         blocked_to_maps(pixels(), geometry_.inner, reinterpret_cast<const T*>(pooled),
                         reinterpret_cast<T*>(y + bytes(plain_offset(plane))),
                         plane_channels(plane));
@@ -70,8 +69,7 @@ class MaxPool2d : public Op {
       const std::byte* grad = dy + bytes(plane * geometry_.output_elements());
       if (transposed_) {
         std::byte* const gathered = scratch(args.workspace, thread);
-        with_element(plan_.output.type, [&](auto element) {
-          using T = decltype(element);
+        with_element(plan_.output.type, [&]<typename T>(T) {
           maps_to_blocked(pixels(), geometry_.inner,
                           reinterpret_cast<const T*>(dy + bytes(plain_offset(plane))),
                           reinterpret_cast<T*>(gathered), plane_channels(plane));

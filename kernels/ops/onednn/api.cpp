@@ -44,13 +44,9 @@ bool is_row_major(const Desc& desc) {
 // read it: images (ops::image_layout), also in blocks of 4 channels, which the library chooses for
 // convolutions of 4, 12, ... channels a group; and the weights of the own Winograd.
 std::optional<Desc> tagged_desc(const TensorLayout& layout) {
-  struct Known {
-    std::string_view name;
-    Tag tag;
-  };
-  constexpr Known kKnown[] = {{"aBcd4b", Tag::aBcd4b},     {"aBcd8b", Tag::aBcd8b},
-                              {"aBcd16b", Tag::aBcd16b},   {"acdb", Tag::acdb},
-                              {"ABcd8b8a", Tag::ABcd8b8a}, {"ABcd16b16a", Tag::ABcd16b16a}};
+  constexpr std::pair<std::string_view, Tag> kKnown[] = {
+      {"aBcd4b", Tag::aBcd4b}, {"aBcd8b", Tag::aBcd8b},     {"aBcd16b", Tag::aBcd16b},
+      {"acdb", Tag::acdb},     {"ABcd8b8a", Tag::ABcd8b8a}, {"ABcd16b16a", Tag::ABcd16b16a}};
   for (const auto& [name, tag] : kKnown)
     if (layout.tag == name) return Desc(layout.shape, to_dnnl(layout.type), tag);
   return std::nullopt;

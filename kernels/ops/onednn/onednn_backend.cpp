@@ -34,10 +34,6 @@ bool lacks_tile_shapes() {
 #endif
 }
 
-bool user_has_chosen() {
-  return std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr;
-}
-
 // Linux gives the tile registers of AMX to a process that asks (Documentation/arch/x86/xstate.rst).
 // Returns whether this one has them now.
 bool ask_for_tiles() {
@@ -61,12 +57,12 @@ bool uses(dnnl_cpu_isa_t wanted) {
 // before any other use of oneDNN in the process; later calls do nothing. What the user has set
 // (ONEDNN_MAX_CPU_ISA) stands.
 void limit_instructions() {
-  static const bool limited = [] {
-    if (lacks_tile_shapes() && !user_has_chosen())
+  [[maybe_unused]] static const bool limited = [] {
+    if (lacks_tile_shapes() && std::getenv("ONEDNN_MAX_CPU_ISA") == nullptr &&
+        std::getenv("DNNL_MAX_CPU_ISA") == nullptr)
       dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
     return true;
   }();
-  static_cast<void>(limited);
 }
 
 // ---- the backend ----

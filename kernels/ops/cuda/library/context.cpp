@@ -9,7 +9,6 @@
 #include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cuda {
-namespace {
 
 int attribute_of(const ddpbench::cuda::NativeDevice& device, cudaDeviceAttr attribute,
                  std::string_view where) {
@@ -18,6 +17,8 @@ int attribute_of(const ddpbench::cuda::NativeDevice& device, cudaDeviceAttr attr
         "cudaDeviceGetAttribute");
   return value;
 }
+
+namespace {
 
 void check_precision(const ddpbench::cuda::NativeDevice& device, CudaPrecision precision) {
   const int capability = 10 * attribute_of(device, cudaDevAttrComputeCapabilityMajor, "GPU") +
@@ -83,11 +84,6 @@ cudnnDataType_t cudnn_type(DataType type) {
 cudaDataType_t cublas_type(DataType type) {
   if (type == DataType::fp16) return CUDA_R_16F;
   return type == DataType::fp32 ? CUDA_R_32F : CUDA_R_16BF;
-}
-
-std::uint32_t multiprocessors_of(const Context& context, std::string_view where) {
-  return static_cast<std::uint32_t>(
-      attribute_of(context.device, cudaDevAttrMultiProcessorCount, where));
 }
 
 std::uint32_t element_index(std::int64_t count, std::string_view operation) {

@@ -66,8 +66,8 @@ std::span<const void* const> parameters_beside(DataType type, const Args& args) 
 cudnnDataType_t cudnn_type(DataType type);
 cudaDataType_t cublas_type(DataType type);
 
-// The number of multiprocessors of the context's GPU.
-std::uint32_t multiprocessors_of(const Context& context, std::string_view where);
+int attribute_of(const ddpbench::cuda::NativeDevice& device, cudaDeviceAttr attribute,
+                 std::string_view where);
 
 // `count` as the kernels take it, which index with 32 bits. Throws BatchTooLarge that names
 // the operation when it is 2^31 or more.

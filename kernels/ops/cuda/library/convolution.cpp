@@ -87,7 +87,7 @@ std::optional<FewChannelShape> few_channel_shape(const Context& context, const C
   s.window = {index(w.kernel_h), index(w.kernel_w), index(w.stride_h),
               index(w.stride_w), index(w.pad_h),    index(w.pad_w)};
   s.type = context.activation_type();
-  s.multiprocessors = multiprocessors_of(context, where);
+  s.multiprocessors = index(attribute_of(context.device, cudaDevAttrMultiProcessorCount, where));
   return has_few_channel_kernels(s) ? std::optional(s) : std::nullopt;
 }
 
@@ -145,21 +145,17 @@ namespace {
 // workspace that all operations share.
 constexpr std::size_t kWorkspaceLimit = 256 * kMiB;
 
-// Device memory for a trial only. It is not counted, since no step holds it.
-class PlanningMemory {
- public:
-  // Throws DeviceError when the GPU has no memory left.
-  PlanningMemory(std::size_t bytes, std::string_view operation) {
-    if (bytes > 0) check(cudaMalloc(&data_, bytes), operation, "cudaMalloc for planning");
-  }
-  ~PlanningMemory() { static_cast<void>(cudaFree(data_)); }
-  PlanningMemory(const PlanningMemory&) = delete;
-  PlanningMemory& operator=(const PlanningMemory&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
+struct CudaFree {
+  void operator()(void* data) const { static_cast<void>(cudaFree(data)); }
 };
+// Device memory for a trial only. It is not counted, since no step holds it.
+using PlanningMemory = std::unique_ptr<void, CudaFree>;
+// Throws DeviceError when the GPU has no memory left.
+PlanningMemory planning_memory(std::size_t bytes, std::string_view operation) {
+  void* data = nullptr;
+  if (bytes > 0) check(cudaMalloc(&data, bytes), operation, "cudaMalloc for planning");
+  return PlanningMemory(data);
+}
 
 // The stream on which algorithms are tried.
 class TrialStream {
@@ -180,7 +176,7 @@ class TrialStream {
   // depends on them.
   void fill(DataType type, const PlanningMemory& memory, std::int64_t count,
             const std::string& where) {
-    check(fill_with_pattern(type, memory.data(), element_index(count, where), native_), where,
+    check(fill_with_pattern(type, memory.get(), element_index(count, where), native_), where,
           "filling memory for a trial");
   }
 
@@ -273,12 +269,12 @@ class LibraryCandidates {
     set_math(shape_, Pass::kPass, math_of(context_.options.precision));
     const std::size_t size = size_of(shape_.type);
     const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count) * size; };
-    const PlanningMemory x(bytes(shape_.x_count), shape_.where);
-    const PlanningMemory w(bytes(shape_.w_count), shape_.where);
-    const PlanningMemory y(bytes(shape_.y_count), shape_.where);
-    const Memory memory{x.data(), w.data(), y.data()};
+    const auto x = planning_memory(bytes(shape_.x_count), shape_.where);
+    const auto w = planning_memory(bytes(shape_.w_count), shape_.where);
+    const auto y = planning_memory(bytes(shape_.y_count), shape_.where);
+    const Memory memory{x.get(), w.get(), y.get()};
     const std::size_t workspace_bytes = largest_workspace();
-    const PlanningMemory space(workspace_bytes, shape_.where);
+    const auto space = planning_memory(workspace_bytes, shape_.where);
     TrialStream stream(context_);
     stream.fill(shape_.type, x, shape_.x_count, shape_.where);
     stream.fill(shape_.type, w, shape_.w_count, shape_.where);
@@ -290,7 +286,7 @@ class LibraryCandidates {
       const auto [a, in_a, b, in_b, c, in_c] = Pass::operands(shape_, memory);
       const cudnnStatus_t status = Pass::kFind(
           context_.cudnn, a, in_a, b, in_b, shape_.convolution(Pass::kPass), c, in_c,
-          static_cast<int>(results.size()), &count, results.data(), space.data(), workspace_bytes);
+          static_cast<int>(results.size()), &count, results.data(), space.get(), workspace_bytes);
       check(status, shape_.where, "the search for cuDNN's fastest algorithm");
       stream.synchronize();
       results.resize(static_cast<std::size_t>(count));
@@ -397,12 +393,13 @@ class LibraryCandidates {
     }
     choice.fused = true;
     // The workspace of the chosen arithmetic, which may exceed that of the searched one.
-    const PlanningMemory workspace(std::max<std::size_t>(choice.workspace_bytes, 1), shape_.where);
-    const PlanningMemory bias(static_cast<std::size_t>(shape_.out_channels) * size_of(shape_.type),
-                              shape_.where);
+    const auto workspace =
+        planning_memory(std::max<std::size_t>(choice.workspace_bytes, 1), shape_.where);
+    const auto bias = planning_memory(
+        static_cast<std::size_t>(shape_.out_channels) * size_of(shape_.type), shape_.where);
     stream.fill(shape_.type, bias, shape_.out_channels, shape_.where);
     const cudnnStatus_t status = convolve(
-        context_, shape_, choice, {memory.x, memory.w, bias.data(), memory.y}, workspace.data());
+        context_, shape_, choice, {memory.x, memory.w, bias.get(), memory.y}, workspace.get());
     stream.synchronize();
     return status == CUDNN_STATUS_SUCCESS;
   }

@@ -39,7 +39,10 @@ class BatchNorm2d final : public Op {
     WorkspaceLayout workspace;
     pieces_ = workspace.add(norm_workspace_bytes(shape_));
     factors_ = workspace.add(2 * shape_.channels * sizeof(float));
-    if (desc.parts != nullptr) plan_parts(workspace);
+    if (desc.parts != nullptr) {
+      own_ = workspace.add(exchange_bytes());
+      all_ = workspace.add(exchange_bytes() * parts());
+    }
     plan_.workspace_bytes = workspace.bytes();
   }
 
@@ -128,11 +131,6 @@ class BatchNorm2d final : public Op {
   // ---- over the parts of a divided batch ----
 
   std::uint32_t parts() const { return static_cast<std::uint32_t>(desc_.parts->count()); }
-
-  void plan_parts(WorkspaceLayout& workspace) {
-    own_ = workspace.add(exchange_bytes());
-    all_ = workspace.add(exchange_bytes() * desc_.parts->count());
-  }
 
   std::size_t exchange_bytes() const { return 2 * shape_.channels * sizeof(ChannelSums); }
 

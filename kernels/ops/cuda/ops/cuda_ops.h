@@ -59,18 +59,15 @@ class GradientPass {
     const bool bias = shape_.bias && args.grad_parameters.back() != nullptr;
     if (!shape_.relu && !bias) return args.grad_output;
     auto* const workspace = static_cast<std::byte*>(args.workspace);
-    ColumnSums pass{};
-    pass.type = shape_.type;
-    pass.rows = shape_.rows;
-    pass.columns = shape_.columns;
-    pass.gradient = args.grad_output;
-    if (shape_.relu) {
-      pass.output = args.output;
-      pass.masked = workspace + masked_;
-    }
-    pass.sums = bias ? static_cast<float*>(args.grad_parameters.back()) : nullptr;
-    pass.accumulate = args.accumulate;
-    pass.workspace = workspace + sums_;
+    const ColumnSums pass{.type = shape_.type,
+                          .rows = shape_.rows,
+                          .columns = shape_.columns,
+                          .gradient = args.grad_output,
+                          .output = shape_.relu ? args.output : nullptr,
+                          .masked = shape_.relu ? workspace + masked_ : nullptr,
+                          .sums = bias ? static_cast<float*>(args.grad_parameters.back()) : nullptr,
+                          .accumulate = args.accumulate,
+                          .workspace = workspace + sums_};
     check(column_sums(pass, stream), where, "column_sums");
     return shape_.relu ? pass.masked : args.grad_output;
   }

@@ -180,7 +180,13 @@ class Linear final : public Op {
     in_ = element_index(in, where_);
     element_index(in * desc.out_features, where_);
     element_index(batch * std::max(in, desc.out_features), where_);
-    describe_input(desc.input);
+    const Shape& maps = desc.input.shape;
+    if (is_nhwc(desc.input)) {
+      plan_.inputs = {nhwc_layout(maps, type_)};
+      plan_.parameters[0].layout = ohwi_layout({columns_, maps[1], maps[2], maps[3]});
+    } else {
+      plan_.inputs = {TensorLayout::plain(maps, type_)};
+    }
     plan_.output = TensorLayout::plain(plan_.output.shape, type_);
     plan_.weight_type = type_;
     make_products();
@@ -209,16 +215,6 @@ class Linear final : public Op {
   }
 
  private:
-  void describe_input(const TensorLayout& input) {
-    if (!is_nhwc(input)) {
-      plan_.inputs = {TensorLayout::plain(input.shape, type_)};
-      return;
-    }
-    plan_.inputs = {nhwc_layout(input.shape, type_)};
-    const Shape& maps = input.shape;
-    plan_.parameters[0].layout = ohwi_layout({columns_, maps[1], maps[2], maps[3]});
-  }
-
   void make_products() {
     const std::int64_t batch = rows_, in = in_, out = columns_;
     // y^T [out, batch] = w [out, in] x^T [in, batch]

@@ -44,8 +44,21 @@ class MaxPool2d final : public Op {
   explicit MaxPool2d(const MaxPool2dDesc& desc) : Op(plain_plan(desc)), where_(where_of(desc)) {
     keep_layout(desc.input, plan_);
     element_index(element_count(desc.input.shape), where_);
-    const std::uint32_t outputs = element_index(element_count(plan_.output.shape), where_);
-    describe_geometry(desc);
+    const Shape& in = desc.input.shape;
+    const Shape& out = plan_.output.shape;
+    const std::uint32_t outputs = element_index(element_count(out), where_);
+    geometry_ = {.batch = narrow(in[0]),
+                 .channels = narrow(in[1]),
+                 .in_h = narrow(in[2]),
+                 .in_w = narrow(in[3]),
+                 .out_h = narrow(out[2]),
+                 .out_w = narrow(out[3]),
+                 .window = kernel_window(desc.window),
+                 .input = image_strides(plan_.inputs[0]),
+                 .output = image_strides(plan_.output),
+                 .channels_last = is_nhwc(plan_.inputs[0]),
+                 .relu = desc.fuse_relu,
+                 .type = desc.input.type};
     const std::uint32_t bytes = winner_bytes(geometry_.window.kernel_h, geometry_.window.kernel_w);
     if (bytes == 0) {
       throw DeviceError(fmt::format("{}: windows of {} x {} elements are too large", where_,
@@ -68,23 +81,6 @@ class MaxPool2d final : public Op {
   }
 
  private:
-  void describe_geometry(const MaxPool2dDesc& desc) {
-    const Shape& in = desc.input.shape;
-    const Shape& out = plan_.output.shape;
-    geometry_ = {.batch = narrow(in[0]),
-                 .channels = narrow(in[1]),
-                 .in_h = narrow(in[2]),
-                 .in_w = narrow(in[3]),
-                 .out_h = narrow(out[2]),
-                 .out_w = narrow(out[3]),
-                 .window = kernel_window(desc.window),
-                 .input = image_strides(plan_.inputs[0]),
-                 .output = image_strides(plan_.output),
-                 .channels_last = is_nhwc(plan_.inputs[0]),
-                 .relu = desc.fuse_relu,
-                 .type = desc.input.type};
-  }
-
   std::string where_;
   PoolGeometry geometry_;
 };

@@ -19,13 +19,11 @@ namespace {
 Transpose plan_change(const TensorLayout& from, const TensorLayout& to, const std::string& where) {
   const LayoutChange change = layout_change(from, to);
   element_index(element_count(from.shape), where);
-  Transpose plan{};
-  plan.batch = static_cast<std::uint32_t>(change.batch);
-  plan.rows = static_cast<std::uint32_t>(change.rows);
-  plan.columns = static_cast<std::uint32_t>(change.columns);
-  plan.from_type = from.type;
-  plan.to_type = to.type;
-  return plan;
+  return {.batch = static_cast<std::uint32_t>(change.batch),
+          .rows = static_cast<std::uint32_t>(change.rows),
+          .columns = static_cast<std::uint32_t>(change.columns),
+          .from_type = from.type,
+          .to_type = to.type};
 }
 
 void run(Transpose plan, const void* from, void* to, cudaStream_t stream,
