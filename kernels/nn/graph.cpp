@@ -62,13 +62,6 @@ void forbid_units(const std::vector<PlannedCall>& calls, bool reversed,
   }
 }
 
-void find_unit_begins(LoweredNetwork& network) {
-  std::vector<bool>& may_begin = network.parameters.may_begin_unit;
-  may_begin.assign(network.parameters.parameters.size(), true);
-  forbid_units(network.plan.forward, true, may_begin);  // parameters come in reverse order
-  forbid_units(network.plan.backward, false, may_begin);
-}
-
 // The calls of the micro-batched part, which come last, write all their gradients before any is
 // complete.
 void plan_gradients(LoweredNetwork& network, const GraphOptions& options) {
@@ -89,7 +82,12 @@ void plan_gradients(LoweredNetwork& network, const GraphOptions& options) {
     }
     while (complete < count && is_complete[complete]) ++complete;
   }
-  if (options.store != nullptr) find_unit_begins(network);
+  if (options.store != nullptr) {
+    plan.may_begin_unit.assign(count, true);
+    // Parameters come in the reverse order of forward's calls.
+    forbid_units(network.plan.forward, true, plan.may_begin_unit);
+    forbid_units(network.plan.backward, false, plan.may_begin_unit);
+  }
   if (options.place_gradients) options.place_gradients(plan);
 }
 

@@ -67,7 +67,9 @@ class Reader {
     std::vector<Entry> entries;
     for (const auto& [key, value] : JsonReader(document, name).members("the header")) {
       if (key == kMetadataKey) {
-        read_metadata(value.value());
+        for (const auto& [word, text] : value.value().items()) {
+          if (text.is_string()) metadata_[word] = text;
+        }
       } else {
         entries.push_back(read_entry(key, value));
       }
@@ -117,12 +119,6 @@ class Reader {
     data_ = kLengthBytes + length;
     return parse_json(read_bytes(kLengthBytes, length, "header"), path_ + " (its header)",
                       {.most_bytes = kLongestHeader});
-  }
-
-  void read_metadata(const nlohmann::json& members) {
-    for (const auto& [key, value] : members.items()) {
-      if (value.is_string()) metadata_[key] = value;
-    }
   }
 
   Entry read_entry(const std::string& name, const JsonReader& json) const {

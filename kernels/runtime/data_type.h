@@ -14,20 +14,9 @@ namespace ddpbench {
 enum class DataType : std::uint8_t { fp32, fp64, bf16, fp16, int32, int64, uint8 };
 
 constexpr std::size_t size_of(DataType type) {
-  switch (type) {
-    case DataType::fp64:
-    case DataType::int64:
-      return 8;
-    case DataType::fp32:
-    case DataType::int32:
-      return 4;
-    case DataType::bf16:
-    case DataType::fp16:
-      return 2;
-    case DataType::uint8:
-      return 1;
-  }
-  return 0;
+  constexpr std::array<std::size_t, 7> kSizes = {4, 8, 2, 2, 4, 8, 1};
+  const auto index = static_cast<std::size_t>(type);
+  return index < kSizes.size() ? kSizes[index] : 0;
 }
 constexpr std::string_view to_string(DataType type) {
   constexpr std::array<std::string_view, 7> kNames = {"fp32",  "fp64",  "bf16", "fp16",

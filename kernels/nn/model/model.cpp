@@ -12,17 +12,10 @@
 namespace ddpbench::nn {
 namespace {
 
-template <typename Integers>
-std::uint64_t hash_integers(std::uint64_t hash, const Integers& values) {
-  hash = combine_hash(hash, std::size(values));
-  for (const auto value : values) hash = combine_hash(hash, static_cast<std::uint64_t>(value));
-  return hash;
-}
-
 std::uint64_t hash_layer(std::uint64_t hash, const LayerSpec& layer) {
   const ops::Window2d& window = layer.window;
   for (const std::string_view text : {std::string_view(layer.name), to_string(layer.type)}) {
-    hash = hash_bytes(text.data(), text.size(), hash);
+    hash = hash_text(hash, text);
   }
   hash = hash_integers(hash, layer.inputs);
   hash = hash_integers(hash, std::array<std::int64_t, 8>{

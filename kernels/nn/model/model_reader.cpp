@@ -72,14 +72,6 @@ LossSpec read_loss(const JsonReader& json) {
   return loss;
 }
 
-std::vector<AuxiliaryEntry> read_auxiliary(const JsonReader& json) {
-  std::vector<AuxiliaryEntry> entries;
-  for (const JsonReader& element : json.elements("auxiliary")) {
-    entries.push_back(read_auxiliary_entry(element));
-  }
-  return entries;
-}
-
 // ---- the graph ----
 
 ops::Shape read_input_shape(const JsonReader& json) {
@@ -239,8 +231,11 @@ ModelSpec parse_model(const std::string& json_text, const std::string& origin, s
   LayerList layers = read_layers(root);
   if (root.has("init")) set_inits(root.at("init"), layers);
   std::vector<AuxiliaryEntry> auxiliary;
-  if (root.has("auxiliary")) auxiliary = read_auxiliary(root.at("auxiliary"));
-  for (const AuxiliaryEntry& entry : auxiliary) model.auxiliary.push_back(entry.output);
+  if (root.has("auxiliary")) {
+    for (const JsonReader& element : root.at("auxiliary").elements("auxiliary")) {
+      model.auxiliary.push_back(auxiliary.emplace_back(read_auxiliary_entry(element)).output);
+    }
+  }
   const std::vector<int> outputs = read_outputs(root, layers, auxiliary);
   // The order comes first: "unused" would be a misleading word for a cycle beside the path.
   add_layers(layers, outputs, model);

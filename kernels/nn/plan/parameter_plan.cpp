@@ -4,35 +4,24 @@
 
 #include "base/math.h"
 #include "base/random.h"
+#include "kernels/nn/model/model.h"
 
 namespace ddpbench::nn {
 namespace {
-
-std::uint64_t hash_text(std::uint64_t hash, const std::string& text) {
-  return hash_bytes(text.data(), text.size(), hash);
-}
-
-std::uint64_t hash_shape(std::uint64_t hash, const ops::Shape& shape) {
-  hash = combine_hash(hash, shape.size());
-  for (const std::int64_t extent : shape) {
-    hash = combine_hash(hash, static_cast<std::uint64_t>(extent));
-  }
-  return hash;
-}
 
 std::uint64_t hash_of(const ParameterPlan& plan) {
   std::uint64_t hash = combine_hash(plan.parameters.size(), plan.flat_bytes);
   for (std::size_t i = 0; i < plan.tensor_count(); ++i) {
     const ParameterInfo& parameter = plan.tensor(i);
     hash = hash_text(hash, parameter.name);
-    hash = hash_shape(hash, parameter.shape);
+    hash = hash_integers(hash, parameter.shape);
     hash = hash_text(hash, parameter.layout.tag);
     hash = combine_hash(hash, static_cast<std::uint64_t>(parameter.layout.type));
     hash = combine_hash(hash, parameter.offset_bytes);
     hash = combine_hash(hash, parameter.bytes);
   }
   for (const StateInfo& state : plan.state) {
-    hash = hash_shape(hash_text(hash, state.name), state.shape);
+    hash = hash_integers(hash_text(hash, state.name), state.shape);
     hash = combine_hash(hash, static_cast<std::uint64_t>(state.type));
     hash = combine_hash(hash, state.offset_bytes);
   }
