@@ -54,11 +54,7 @@ CropAndFlip draw_crop_and_flip(std::uint64_t seed, std::int64_t epoch, std::int6
   const auto offset = [&random] {
     return static_cast<int>(random.below(2 * kCropPadding + 1)) - kCropPadding;
   };
-  CropAndFlip drawn;
-  drawn.down = offset();
-  drawn.right = offset();
-  drawn.flip = random.below(2) == 1;
-  return drawn;
+  return {.down = offset(), .right = offset(), .flip = random.below(2) == 1};
 }
 
 std::vector<double> for_each_channel(const std::vector<double>& values, std::int64_t channels) {

@@ -58,8 +58,28 @@ CatalogEntry emnist(const char* name, int classes, std::int64_t train, std::int6
                  {fmt::format("{}-train", name), fmt::format("{}-test", name), "idx1-ubyte"});
 }
 
+SyntheticRequest synthetic_request(const CatalogEntry& entry, const DatasetRequest& request) {
+  DatasetInfo info = info_of_files(entry, "");
+  info.train_samples = entry.train_samples;
+  info.test_samples = entry.test_samples;
+  if (entry.takes_any_shape()) {
+    info.channels = request.channels;
+    info.classes = request.classes;
+  }
+  if (entry.takes_any_size()) {
+    info.train_samples = info.test_samples = 0;
+    info.height = request.height;
+    info.width = request.width;
+    info.label_height = request.label_height;
+    info.label_width = request.label_width;
+  }
+  return {.info = info, .seed = request.seed, .ignored_label = request.ignored_label};
+}
+
 const std::vector<double> kImageNetMean = {0.485, 0.456, 0.406};
 const std::vector<double> kImageNetDeviation = {0.229, 0.224, 0.225};
+
+}  // namespace
 
 // Sizes and SHA-256 were taken from files whose MD5 sums are those of the originals. MNIST comes
 // from the PyTorch project's mirror, which torchvision uses; Fashion-MNIST from its authors'
@@ -67,7 +87,7 @@ const std::vector<double> kImageNetDeviation = {0.229, 0.224, 0.225};
 // and of Red Datasets), VOC2012 from its authors' (the sum is Keras's and torchvision's). Means and
 // deviations were computed from the training images; those of KMNIST and EMNIST are in common use,
 // and QMNIST's images are MNIST's.
-const std::vector<CatalogEntry>& rows() {
+std::span<const CatalogEntry> catalog() {
   static const std::vector<CatalogEntry> entries = [] {
     std::vector<CatalogEntry> all = {
         idx_row("mnist", "https://ossci-datasets.s3.amazonaws.com/mnist/", {"MNIST/raw", "MNIST"},
@@ -153,26 +173,6 @@ const std::vector<CatalogEntry>& rows() {
   return entries;
 }
 
-SyntheticRequest synthetic_request(const CatalogEntry& entry, const DatasetRequest& request) {
-  DatasetInfo info = info_of_files(entry, "");
-  info.train_samples = entry.train_samples;
-  info.test_samples = entry.test_samples;
-  if (entry.takes_any_shape()) {
-    info.channels = request.channels;
-    info.classes = request.classes;
-  }
-  if (entry.takes_any_size()) {
-    info.train_samples = info.test_samples = 0;
-    info.height = request.height;
-    info.width = request.width;
-    info.label_height = request.label_height;
-    info.label_width = request.label_width;
-  }
-  return {.info = info, .seed = request.seed, .ignored_label = request.ignored_label};
-}
-
-}  // namespace
-
 std::string find_nearby(const CatalogEntry& entry, const std::string& directory) {
   constexpr int kDeepest = 2, kMostLookedAt = 4096;
   const fs::path top = (fs::path(directory) / "").parent_path();  // with no slash behind it
@@ -187,7 +187,7 @@ std::string find_nearby(const CatalogEntry& entry, const std::string& directory)
       return is_of(one) && one.name != entry.name &&
              std::ranges::count(places_of(one, top), path.parent_path()) > 0;
     };
-    if (is_of(entry) && std::ranges::none_of(rows(), is_read_as)) {
+    if (is_of(entry) && std::ranges::none_of(catalog(), is_read_as)) {
       return fmt::format(
           "{} is not read: put {}'s binary files (no pickles) into {}; {}, or "
           "--dataset=synthetic draws images",
@@ -205,11 +205,9 @@ std::string how_to_get(const CatalogEntry& entry) {
   return fmt::format("`ddpbench data fetch {}` downloads it", entry.name);
 }
 
-std::span<const CatalogEntry> catalog() { return rows(); }
-
 const CatalogEntry& find_in_catalog(std::string_view name) {
-  const auto found = std::ranges::find(rows(), name, &CatalogEntry::name);
-  if (found != rows().end()) return *found;
+  const auto found = std::ranges::find(catalog(), name, &CatalogEntry::name);
+  if (found != catalog().end()) return *found;
   const std::vector<std::string> known = known_datasets();
   std::vector<std::string> meant;  // "emnist" is known by its splits alone
   std::ranges::copy_if(known, std::back_inserter(meant), [&](const std::string& one) {
@@ -225,15 +223,14 @@ const CatalogEntry& find_in_catalog(std::string_view name) {
 
 std::vector<std::string> known_datasets() {
   std::vector<std::string> names;
-  for (const CatalogEntry& entry : rows()) names.emplace_back(entry.name);
+  for (const CatalogEntry& entry : catalog()) names.emplace_back(entry.name);
   return names;
 }
 
 std::vector<std::string> published_datasets() {
-  std::vector<std::string> names;
-  for (const CatalogEntry& entry : rows()) {
-    if (!entry.base_url.empty()) names.emplace_back(entry.name);
-  }
+  std::vector<std::string> names = known_datasets();
+  std::erase_if(names,
+                [](const std::string& name) { return find_in_catalog(name).base_url.empty(); });
   return names;
 }
 

@@ -19,14 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of all files; the last one has the test samples.
-std::vector<std::string> names_of_files() {
-  std::vector<std::string> names;
-  for (int i = 1; i <= 5; ++i) names.push_back(fmt::format("data_batch_{}.bin", i));
-  names.emplace_back("test_batch.bin");
-  return names;
-}
-
 class CifarSource final : public DatasetSource {
  public:
   // The files at these paths, of which the last one has the test samples.
@@ -95,8 +87,9 @@ class CifarSource final : public DatasetSource {
 // The files that are in `folder`, as CifarSource takes them. Throws ConfigError when there are
 // some, but not the test samples and the first training samples.
 std::vector<std::string> files_in(const CatalogEntry& entry, const fs::path& folder) {
-  const std::vector<std::string> names = names_of_files();
-  std::vector<std::string> paths;
+  std::vector<std::string> names, paths;
+  for (int i = 1; i <= 5; ++i) names.push_back(fmt::format("data_batch_{}.bin", i));
+  names.emplace_back("test_batch.bin");
   for (const std::string& name : names) {
     if (is_there((folder / name).string())) paths.push_back((folder / name).string());
   }

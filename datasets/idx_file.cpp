@@ -53,7 +53,6 @@ class IdxFile {
   }
 
   std::int64_t count() const { return static_cast<std::int64_t>(count_); }
-  std::size_t header_bytes() const { return header_bytes_; }
   std::size_t item_bytes() const { return item_bytes_; }  // of an image or of a label
 
   // Fills `out`, which has room for all of the data, and checks that the file ends there.
@@ -64,13 +63,13 @@ class IdxFile {
     if (count_ != before) disagree(path_, 4, "the count as before", "another one");
     const std::size_t n = file.read(out);
     if (n < out.size()) {
-      disagree(path_, header_bytes() + n, fmt::format("{} bytes of data", out.size()),
+      disagree(path_, header_bytes_ + n, fmt::format("{} bytes of data", out.size()),
                fmt::format("the end after {} (truncated)", n));
     }
     // Reading on past the data also makes zlib compare the checksum behind them.
     std::array<std::uint8_t, 1> more{};
     if (file.read(more) != 0) {
-      disagree(path_, header_bytes() + n, "the end of the file", "more bytes");
+      disagree(path_, header_bytes_ + n, "the end of the file", "more bytes");
     }
   }
 
@@ -92,9 +91,9 @@ class IdxFile {
     }
     header_bytes_ = images_ ? 16 : integers ? 12 : 8;
     item_bytes_ = images_ ? kSide * kSide : integers ? kLabelColumns * 4 : 1;
-    n += file.read(std::span(bytes).subspan(4, header_bytes() - 4));
-    if (n < header_bytes()) {
-      disagree(path_, n, fmt::format("a header of {} bytes", header_bytes()),
+    n += file.read(std::span(bytes).subspan(4, header_bytes_ - 4));
+    if (n < header_bytes_) {
+      disagree(path_, n, fmt::format("a header of {} bytes", header_bytes_),
                "the end of the file (truncated)");
     }
     if (number(4) == 0) disagree(path_, 4, "a count of at least 1", "0");
@@ -107,7 +106,7 @@ class IdxFile {
 
   // Checks what the size on disk alone can tell, so that no memory is made for absent data.
   void check_size(const FileBytes& file) const {
-    const std::uint64_t promised = header_bytes() + std::uint64_t{count_} * item_bytes();
+    const std::uint64_t promised = header_bytes_ + std::uint64_t{count_} * item_bytes();
     const std::uint64_t size = file.size_on_disk();
     if (file.is_gzip() ? promised / kBestDeflateRatio <= size : promised == size) return;
     disagree(path_, 4,

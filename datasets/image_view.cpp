@@ -61,10 +61,7 @@ ImageView draw_scaled_crop(const StoredImage& image, std::int64_t height, std::i
     const auto offset = random.below(static_cast<std::uint32_t>(room + 1));
     return crop_axis(source, resized, static_cast<std::int64_t>(offset), size);
   };
-  ImageView view;
-  view.y = axis(image.height, height);
-  view.x = axis(image.width, width);
-  return view;
+  return {axis(image.height, height), axis(image.width, width)};
 }
 
 // torchvision's RandomResizedCrop.get_params, whose constants these are.

@@ -40,10 +40,6 @@ std::exception_ptr failure_of(const auto& action) {
   }
 }
 
-std::int64_t samples_per_shard(const ShardedSampler& sampler) {
-  return sampler.pass_samples() / sampler.options().shards;
-}
-
 }  // namespace
 
 Loader::Loader(const Split& split, const ShardedSampler& sampler, LoaderOptions options)
@@ -51,7 +47,7 @@ Loader::Loader(const Split& split, const ShardedSampler& sampler, LoaderOptions 
       split_(split),
       sampler_(sampler),
       assembler_(split, options_.normalization),
-      own_indices_(static_cast<std::size_t>(samples_per_shard(sampler))),
+      own_indices_(static_cast<std::size_t>(sampler.pass_samples() / sampler.options().shards)),
       ready_(options_.buffers.size(), kNothing) {
   if (options_.ignored_label != kNoLabel) label_counts_.emplace(split, options_.ignored_label);
   check();
@@ -106,16 +102,13 @@ void Loader::run_worker(int number) {
   finished_.notify_all();
 }
 
-bool Loader::may_claim() const {
-  const auto buffers = static_cast<std::int64_t>(options_.buffers.size());
-  return claimed_ < std::min(passes_, released_ + buffers);
-}
-
 void Loader::work() {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(samples_per_shard(sampler_)));
+  std::vector<std::int64_t> indices(own_indices_.size());
   std::unique_lock lock(mutex_);
   for (;;) {
-    claimable_.wait(lock, [&] { return stopping_ || may_claim(); });
+    claimable_.wait(lock, [&] {
+      return stopping_ || claimed_ < std::min(passes_, released_ + std::ssize(options_.buffers));
+    });
     if (stopping_) return;
     const std::int64_t pass = claimed_++;
     const std::int64_t epoch = begun_epochs_;

@@ -57,7 +57,6 @@ class Loader {
   void stop_workers();
   void run_worker(int number);
   void work();
-  bool may_claim() const;
   void spend_costs(std::int64_t epoch);
   std::optional<BatchAugmentation> augmentation() const;
   void assemble(std::int64_t pass, std::vector<std::int64_t>& indices) const;
