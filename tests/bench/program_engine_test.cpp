@@ -187,7 +187,7 @@ TEST_F(OverMpi, ARankOfCommThatIsKilledIsNamed) {
             }));
             for (const int pid : ones) ::kill(pid, SIGKILL);
           });
-  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_NE(result.exit_code, 0) << "mpirun has a code of its own where agents end without MPI";
   expect_blame(1);
 }
 
@@ -195,7 +195,7 @@ TEST_F(OverMpi, ARankOfCommThatIsKilledIsNamed) {
 TEST_F(OverMpi, ARankThatIsKilledOrStoppedIsNamed) {
   for (const char* fault : {"--inject=kill:rank=1,step=2", "--inject=stop:rank=1,step=2"}) {
     const ProgramResult result = run(3, engine_run("ddp", "mpi", {fault, "--timeout=3"}));
-    EXPECT_NE(result.exit_code, 0) << "mpirun has a code of its own where agents end without MPI";
+    EXPECT_NE(result.exit_code, 0);
     expect_blame(1);
     std::filesystem::remove(program.path("report.json"));
   }
