@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/ranges.h"
 #include "kernels/ops/tensor_layout.h"
 #include "parallel/replica.h"
 #include "parallel/step_parts.h"
@@ -92,9 +93,7 @@ class DataParallel final : public Strategy {
   }
 
   std::vector<Replica*> replicas() override {
-    std::vector<Replica*> all;
-    for (const auto& replica : replicas_) all.push_back(replica.get());
-    return all;
+    return mapped(replicas_, [](const auto& replica) { return replica.get(); });
   }
 
   std::vector<Replica*> updated_replicas() override { return {replicas_[kPrimary].get()}; }

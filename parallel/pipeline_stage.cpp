@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/math.h"
+#include "base/ranges.h"
 #include "kernels/nn/model/parts.h"
 
 namespace ddpbench {
@@ -43,16 +44,14 @@ BufferView floats(const float* data, std::size_t bytes) {
 }  // namespace
 
 std::vector<RankPlan> plan_stages(const StrategyConfig& config) {
-  std::vector<RankPlan> ranks;
-  for (int r = 0; r < config.replicas * config.stages; ++r) {
+  return mapped(std::views::iota(0, config.replicas * config.stages), [&](int r) -> RankPlan {
     const int stage = r % config.stages;
-    ranks.push_back({.replicas = {r},
-                     .shards = {r / config.stages},
-                     .batch = config.per_device_batch,
-                     .stage = stage,
-                     .is_last = stage + 1 == config.stages});
-  }
-  return ranks;
+    return {.replicas = {r},
+            .shards = {r / config.stages},
+            .batch = config.per_device_batch,
+            .stage = stage,
+            .is_last = stage + 1 == config.stages};
+  });
 }
 
 std::vector<StageTask> plan_tasks(const StrategyConfig& config, int stage) {
@@ -84,11 +83,8 @@ PipelineStage::PipelineStage(const StrategyConfig& config, const StrategyContext
 }
 
 std::vector<nn::ModelSpec> PipelineStage::all_parts() const {
-  std::vector<nn::ModelSpec> parts;
-  for (int stage = 0; stage < config_.stages; ++stage) {
-    parts.push_back(nn::part_of(*context_.model, cuts_, stage));
-  }
-  return parts;
+  return mapped(std::views::iota(0, config_.stages),
+                [this](int stage) { return nn::part_of(*context_.model, cuts_, stage); });
 }
 
 void PipelineStage::adapt(ReplicaOptions& options) const {

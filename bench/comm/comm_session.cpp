@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "bench/comm/collective_rank.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_limits.h"
@@ -262,9 +263,8 @@ int run_comm(Options options, std::vector<std::string> arguments, RunHosts* host
   host.available_bytes = memory_limit(read_host_limits()).bytes;
   const std::string device_note = resolve_comm(options, host, hosts);
   const std::vector<CommJob> worlds = make_comm_jobs(options, host, hosts);
-  std::vector<std::string> backends;
-  for (const CommJob& world : worlds) backends.push_back(world.devices.backend);
-  options.backend = common_backend(backends);
+  options.backend =
+      common_backend(mapped(worlds, [](const CommJob& world) { return world.devices.backend; }));
   ReportOutput file(options);
   report::Report report = begin_report(options, std::move(arguments));
   report.config_json = comm_config(options).dump();

@@ -4,7 +4,6 @@
 // `ddpbench chart`: draws what reports say, as a picture in a file; the scaling in the terminal,
 // too.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -81,11 +80,9 @@ void check_contents(const std::string& kind, std::span<const report::ReportFile>
 // Removes the other rows. Throws ConfigError for a value that no row has.
 void choose_collectives(const Criteria<report::CollectiveRow>& criteria,
                         std::vector<report::ReportFile>& files) {
-  std::vector<const report::CollectiveRow*> rows;
-  for (const report::ReportFile& file : files) {
-    for (const report::CollectiveRow& row : file.report.collectives) rows.push_back(&row);
-  }
-  criteria.check("chart", rows);
+  const auto rows_of = [](const auto& file) -> const auto& { return file.report.collectives; };
+  criteria.check("chart", mapped(files | std::views::transform(rows_of) | std::views::join,
+                                 [](const auto& row) { return &row; }));
   for (report::ReportFile& file : files) {
     std::erase_if(file.report.collectives, [&](const auto& row) { return !criteria.admits(row); });
   }

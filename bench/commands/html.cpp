@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include "base/error.h"
 #include "bench/commands/report_choice.h"
@@ -16,8 +15,7 @@ namespace {
 
 // The page's name for each file: the short name where names differ (report_view.h).
 std::vector<std::string> page_names(std::span<const report::ReportFile> files) {
-  std::vector<std::string> names;
-  for (const report::ReportFile& file : files) names.push_back(file.name);
+  std::vector<std::string> names = mapped(files, &report::ReportFile::name);
   for (const report::RunRow& row : report::all_runs(files)) {
     for (std::size_t i = 0; i < files.size(); ++i) {
       if (row.run == files[i].report.runs.data()) names[i] = row.file;

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -40,8 +39,8 @@ std::string digits(double value) {
 
 // "ddp, 1 device, 5 repetitions of 50 steps: 120.7 ms a step (117.4 to 120.9), 530 samples/s".
 std::string words_of(const std::vector<report::Run>& all, const std::vector<std::size_t>& group) {
-  std::vector<double> steps_ms;
-  for (const std::size_t i : group) steps_ms.push_back(all[i].step.time_s->median * 1e3);
+  const std::vector<double> steps_ms =
+      mapped(group, [&all](std::size_t i) { return all[i].step.time_s->median * 1e3; });
   const report::Run& run = all[group.front()];
   const double step_ms = report::median(steps_ms);
   const report::MedianSpread spread = report::median_spread(steps_ms);
@@ -113,8 +112,7 @@ class Import final : public Subcommand {
                      static_cast<std::size_t>(text_columns(terminal_width())), 2));
     }
     if (!times.not_read.empty()) {
-      say("not read: {}, which has no meaning here\n",
-          printable(fmt::format("{}", fmt::join(times.not_read, ", "))));
+      say("not read: {}, which has no meaning here\n", printable(joined(times.not_read, ", ")));
     }
     if (stream) {
       write_standard_output(stream, report::report_text(result));

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -67,8 +66,8 @@ void add_built_in(Text& text) {
   text.line("build type", build.build_type.empty() ? "none" : build.build_type);
   if (!build.sanitizers.empty()) text.line("sanitizers", build.sanitizers);
   text.line("devices", build.cuda_module ? "cpu, cuda" : "cpu (DDPBENCH_ENABLE_CUDA=OFF)");
-  text.line("strategies", fmt::format("{}", fmt::join(known_strategies(), ", ")));
-  text.line("data sets", fmt::format("{}", fmt::join(data::known_datasets(), ", ")));
+  text.line("strategies", joined(known_strategies(), ", "));
+  text.line("data sets", joined(data::known_datasets(), ", "));
 }
 
 void add_gpu(Text& text, const report::GpuInfo& gpu, std::size_t index) {
@@ -93,7 +92,7 @@ void add_devices(Text& text, const report::Environment& environment, const HostD
                             counted(cpu.cores, "device")));
   text.line("", fmt::format("L2 {} a core, L3 {}, memory {}", known_bytes(cpu.l2_bytes),
                             known_bytes(cpu.l3_bytes), known_bytes(cpu.memory_bytes)));
-  text.line("", fmt::format("{}", fmt::join(cpu.features, " ")));
+  text.line("", joined(cpu.features, " "));
   const std::string& no_bf16 = host.no_cpu_bf16;
   text.line("", no_bf16.empty() ? "--precision: fp32, bf16"
                                 : fmt::format("--precision: fp32; not bf16: {}", no_bf16));
@@ -134,9 +133,8 @@ void add_places(Text& text, const std::string& data) {
   text.line("program files", paths.root.empty() ? fmt::format("not found; looked at {}",
                                                               fmt::join(paths.candidates, ", "))
                                                 : fmt::format("{} ({})", paths.root, paths.origin));
-  text.line("configurations",
-            fmt::format("{}", fmt::join(config_names(paths.config_directories()), ", ")));
-  text.line("networks", fmt::format("{}", fmt::join(config_names({paths.models()}), ", ")));
+  text.line("configurations", joined(config_names(paths.config_directories()), ", "));
+  text.line("networks", joined(config_names({paths.models()}), ", "));
   text.line("data", data + (is_folder(data) ? "" : " (not there)"));
 }
 
@@ -147,7 +145,7 @@ std::string info_text(const report::Environment& environment, const HostDevices&
   Text text(width);
   text.raw(version_text());
   text.section("System");
-  text.line("host", fmt::format("{}", fmt::join(environment.hosts, ", ")));
+  text.line("host", joined(environment.hosts, ", "));
   text.line("system", fmt::format("{}, {}", environment.operating_system, environment.kernel));
   const std::string& congestion_control = environment.tcp_congestion_control;
   text.line("TCP", fmt::format("congestion control {}",

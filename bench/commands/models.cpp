@@ -107,9 +107,8 @@ class Models final : public Subcommand {
   }
 
   int run() override {
-    std::vector<std::string> paths;
-    for (const std::string& name : names_) paths.push_back(find_model(name));
-    if (names_.empty()) paths = built_in_models();
+    const std::vector<std::string> paths =
+        names_.empty() ? built_in_models() : mapped(names_, find_model);
     if (paths.empty()) throw ConfigError("models: configs/models has no networks");
     const int width = format_ == "table" ? terminal_width() : 0;
     const report::Records records = cuts_ ? cuts_of(paths) : records_of(paths);

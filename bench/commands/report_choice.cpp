@@ -83,9 +83,7 @@ bool RunFilter::admits(const report::Run& run) const {
 std::vector<report::RunRow> RunFilter::chosen(const std::string& command,
                                               std::span<const report::ReportFile> files) const {
   std::vector<report::RunRow> rows = report::all_runs(files);
-  std::vector<const report::Run*> runs;
-  for (const report::RunRow& row : rows) runs.push_back(row.run);
-  criteria_.check(command, runs);
+  criteria_.check(command, mapped(rows, &report::RunRow::run));
   const Names known = settings_.empty() ? Names() : known_settings(rows);
   for (const std::string& wanted : settings_) {
     if (std::ranges::find(known, wanted) != known.end()) continue;
@@ -106,15 +104,13 @@ void RunFilter::apply(const std::string& command, std::vector<report::ReportFile
 }
 
 std::vector<report::ReportFile> read_files(const std::vector<std::string>& paths) {
-  std::vector<report::ReportFile> files;
-  for (const std::string& path : paths) files.push_back({path, report::read_report(path)});
-  return files;
+  return mapped(paths, [](const std::string& path) {
+    return report::ReportFile{path, report::read_report(path)};
+  });
 }
 
 std::vector<report::Report> reports_of(std::vector<report::ReportFile> files) {
-  std::vector<report::Report> reports;
-  for (report::ReportFile& file : files) reports.push_back(std::move(file.report));
-  return reports;
+  return mapped(files, [](report::ReportFile& file) { return std::move(file.report); });
 }
 
 void refuse_repeated(const std::string& command, const Names& candidate, const Names& base) {

@@ -39,10 +39,8 @@ std::string columns_help() {
       "Columns of `ddpbench show`, with their keys in csv and json. +: in the table of --full,\n"
       "where a run has a value:\n";
   for (const report::Column& column : report::run_columns()) {
-    Names keys;
-    for (const report::Field& field : column.fields) keys.push_back(field.key);
     text += fmt::format("{} {:<16} {} [{}]\n", column.is(report::kUsual) ? '+' : ' ', column.name,
-                        column.about, fmt::join(keys, ", "));
+                        column.about, joined(column.fields, ", ", &report::Field::key));
   }
   return text;
 }

@@ -82,15 +82,14 @@ void check_inputs(const std::string& command, const std::vector<std::string>& in
 }
 
 std::vector<CommandSummary> command_summaries() {
-  std::vector<CommandSummary> summaries;
-  for (const SubcommandEntry& entry : subcommands())
-    summaries.push_back({entry.name, entry.usage, entry.summary, [&entry] {
-                           const auto command = entry.make();  // has the defaults that help shows
-                           CommandOptions options;
-                           command->define(options);
-                           return options.help(entry.summary, entry.usage);
-                         }});
-  return summaries;
+  return mapped(subcommands(), [](const SubcommandEntry& entry) -> CommandSummary {
+    return {entry.name, entry.usage, entry.summary, [&entry] {
+              const auto command = entry.make();  // has the defaults that help shows
+              CommandOptions options;
+              command->define(options);
+              return options.help(entry.summary, entry.usage);
+            }};
+  });
 }
 
 }  // namespace ddpbench::bench

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/ranges.h"
 #include "bench/host/build_info.h"
 #include "bench/host/host_devices.h"
 #include "bench/options/command_words.h"
@@ -80,9 +81,7 @@ struct TextOutput {
 // The members `name` of a table's rows.
 template <typename Rows>
 std::vector<std::string> names_of(const Rows& rows) {
-  std::vector<std::string> names;
-  for (const auto& row : rows) names.emplace_back(row.name);
-  return names;
+  return mapped(rows, [](const auto& row) { return std::string(row.name); });
 }
 
 // Throws ConfigError when standard input ("-") is more than one of the inputs.

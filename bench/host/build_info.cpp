@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/ranges.h"
 #include "bench/host/version.h"
 
 namespace ddpbench::bench {
@@ -57,9 +58,7 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> InstallPaths::config_directories() const {
   if (!root.empty()) return {root + "/configs"};
-  std::vector<std::string> directories;
-  for (const std::string& candidate : candidates) directories.push_back(candidate + "/configs");
-  return directories;
+  return mapped(candidates, [](const std::string& path) { return path + "/configs"; });
 }
 
 InstallPaths find_install_paths(const std::string& executable,

@@ -5,7 +5,6 @@
 // a row here, and docs/cli.md and configs/schema/config.schema.json generated anew (the tests say
 // how).
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>

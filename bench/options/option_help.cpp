@@ -3,10 +3,10 @@
 #include "bench/options/option_help.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "base/ranges.h"
 #include "base/text.h"
 #include "bench/options/option_value.h"
 #include "datasets/catalog.h"
@@ -102,27 +102,21 @@ std::string option_groups(const std::function<bool(const OptionDefinition&)>& ta
 }
 
 // The text of a cell of a Markdown table.
-std::string cell(std::string_view text) {
-  return fmt::format("{}", fmt::join(split(text, '|'), "\\|"));
-}
+std::string cell(std::string_view text) { return joined(split(text, '|'), "\\|"); }
 
 std::string code(std::string_view text) {
   return text.empty() ? "" : fmt::format("`{}`", cell(text));
 }
 
 std::string keys_cell(const OptionDefinition& definition) {
-  std::vector<std::string> keys;
-  for (const std::string& key : definition.file_keys()) keys.push_back(code(key.substr(1)));
-  return fmt::format("{}", fmt::join(keys, ", "));
+  return joined(definition.file_keys(), ", ",
+                [](const std::string& key) { return code(key.substr(1)); });
 }
 
 // "`strategy`, `gpus`, ...": the keys of an entry of "runs".
 std::string entry_keys() {
-  std::vector<std::string> keys;
-  for (const OptionDefinition& definition : option_table()) {
-    if (definition.is_per_run()) keys.push_back(code(definition.canonical_key().substr(1)));
-  }
-  return fmt::format("{}", fmt::join(keys, ", "));
+  return joined(option_table() | std::views::filter(&OptionDefinition::is_per_run), ", ",
+                [](const auto& definition) { return code(definition.canonical_key().substr(1)); });
 }
 
 std::string option_row(const OptionDefinition& definition) {

@@ -3,7 +3,6 @@
 #include "bench/options/option_parser.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest_name.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "bench/host/build_info.h"
 #include "bench/options/command_words.h"
@@ -260,7 +260,7 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
                             const ParseContext& context) {
   const std::string first = arguments.empty() ? "" : arguments.front();
   if (first == "help") {
-    const std::string topic = fmt::format("{}", fmt::join(arguments | std::views::drop(1), " "));
+    const std::string topic = joined(arguments | std::views::drop(1), " ");
     std::string text = topic_help(topic, context.commands);
     return {.command = Command::help, .text = std::move(text)};
   }

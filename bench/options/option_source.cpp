@@ -3,7 +3,6 @@
 #include "bench/options/option_source.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +14,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/nearest_name.h"
+#include "base/ranges.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -309,8 +309,7 @@ std::string find_config(const std::string& name, const std::vector<std::string>&
   if (near.empty()) near = suggestion(fs::path(name).stem().string(), names);
   throw ConfigError(fmt::format(
       "--config: there is no configuration '{}'.{} Looked here and in {}. Known names: {}.", name,
-      near, fmt::join(directories, ", "),
-      names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+      near, fmt::join(directories, ", "), names.empty() ? "none" : joined(names, ", ")));
 }
 
 json read_config(const std::string& path) {

@@ -9,6 +9,8 @@
 #include <cctype>
 #include <type_traits>
 
+#include "base/ranges.h"
+
 namespace ddpbench::bench {
 
 std::string with_underscores(std::string name) {
@@ -105,10 +107,8 @@ const OptionDefinition* find_flag(const std::string& name) {
 }
 
 std::vector<std::string> option_variables() {
-  std::vector<std::string> names;
-  for (const OptionDefinition& definition : option_table())
-    if (definition.is_variable()) names.push_back(definition.variables().front());
-  return names;
+  return mapped(option_table() | std::views::filter(&OptionDefinition::is_variable),
+                [](const OptionDefinition& definition) { return definition.variables().front(); });
 }
 
 const std::vector<std::string>& reserved_variables() {

@@ -3,7 +3,6 @@
 #include "bench/options/option_value.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/ranges.h"
 #include "base/text.h"
 
 namespace ddpbench::bench {
@@ -157,8 +157,8 @@ struct Reader {
   template <typename T>
   void assign(T& target, const Words& words, bool repeats) const {
     if constexpr (std::is_same_v<T, PerChannel>) {
-      target.values.clear();  // values may repeat: channels are often alike
-      for (const Word& word : words) target.values.push_back(number<double>(word));
+      // Values may repeat: channels are often alike.
+      target.values = mapped(words, [this](const Word& word) { return number<double>(word); });
     } else if constexpr (kIsList<T>) {
       target = list<EntryOf<T>>(words, repeats);
     } else {
@@ -280,9 +280,7 @@ Words words_of_json(const OptionDefinition& definition, const json& value) {
       Options{}, definition, []<typename T>(const T&) { return kIsArray<T>; }, [] { return true; },
       [] { return false; });
   if (!takes_array || !value.is_array() || value.empty()) return {word_of(value)};
-  Words words;
-  for (const json& entry : value) words.push_back(word_of(entry));
-  return words;
+  return mapped(value, word_of);
 }
 
 void set_value(Options& options, const OptionDefinition& definition, const Words& words,
@@ -333,9 +331,7 @@ std::string default_text(const OptionDefinition& definition) {
   const json value = get_value(Options{}, definition);
   if (value.is_null()) return "";
   if (!value.is_array()) return plain(value);
-  std::vector<std::string> parts;
-  for (const json& entry : value) parts.push_back(plain(entry));
-  return fmt::format("{}", fmt::join(parts, ","));
+  return joined(value, ",", plain);
 }
 
 }  // namespace ddpbench::bench

@@ -3,7 +3,6 @@
 #include "bench/options/options.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest_name.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "kernels/runtime/phase.h"
 #include "parallel/comm_hook.h"
@@ -86,10 +86,8 @@ bool read_above_zero(const std::string& text, double& value) {
 }
 
 Names phase_names() {
-  Names names;
-  for (std::size_t i = 0; i < kPhaseCount; ++i)
-    names.emplace_back(to_string(static_cast<Phase>(i)));
-  return names;
+  return mapped(std::views::iota(std::size_t{0}, kPhaseCount),
+                [](std::size_t i) { return std::string(to_string(static_cast<Phase>(i))); });
 }
 
 // Whether the value is one of the key.
@@ -202,8 +200,7 @@ Injection parse_injection(const std::string& text, const std::string& where) {
   Injection fault{.kind = text.substr(0, colon), .text = text};
   const auto kind = std::ranges::find(kFaultKinds, fault.kind, &FaultKind::name);
   if (kind == kFaultKinds.end()) {
-    Names names;
-    for (const FaultKind& known : kFaultKinds) names.push_back(known.name);
+    const Names names = mapped(kFaultKinds, &FaultKind::name);
     refuse(fmt::format("unknown fault \"{}\".{} Known are {}.", fault.kind,
                        suggestion(fault.kind, names), fmt::join(names, ", ")));
   }
@@ -218,11 +215,11 @@ Injection parse_injection(const std::string& text, const std::string& where) {
       if (known && given.insert(key).second && read_fault_key(fault, key, value)) continue;
       const bool of_value = known && key == "phase";
       const Names near = of_value ? phase_names() : known ? Names() : allowed;
-      refuse(fmt::format(
-          "{} takes {}, got \"{}\" (each once; rank, step and bucket from 0, percent "
-          "and ms above 0).{}",
-          kind->name, allowed.empty() ? "no key" : fmt::format("{}", fmt::join(allowed, ", ")),
-          part, suggestion(of_value ? value : key, near)));
+      refuse(
+          fmt::format("{} takes {}, got \"{}\" (each once; rank, step and bucket from 0, percent "
+                      "and ms above 0).{}",
+                      kind->name, allowed.empty() ? "no key" : joined(allowed, ", "), part,
+                      suggestion(of_value ? value : key, near)));
     }
   }
   for (const std::string& key : kind->required)

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/plan/data_places.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -14,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest_name.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "bench/host/build_info.h"
 #include "datasets/catalog.h"
@@ -63,7 +62,7 @@ std::string subset_words(const data::DatasetInfo& dataset) {
   };
   compare(dataset.train_samples, entry.train_samples, "training");
   compare(dataset.test_samples, entry.test_samples, "test");
-  return fmt::format("{}", fmt::join(parts, " and "));
+  return joined(parts, " and ");
 }
 
 std::string synthetic_words(const data::DatasetInfo& dataset, const Options& options) {

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/plan/run_plan.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -136,11 +134,8 @@ void choose_stages(TrainingJob& job) {
     return;
   }
   const nn::ModelSpec model = nn::load_model_file(job.network.path, job.options.crop);
-  std::vector<std::string> names;
-  for (const int layer : find_cuts(model, cut, cell)) {
-    names.push_back(model.layers[static_cast<std::size_t>(layer)].name);
-  }
-  cut = fmt::format("{}", fmt::join(names, ","));
+  cut = joined(find_cuts(model, cut, cell), ",",
+               [&model](int layer) { return model.layers[static_cast<std::size_t>(layer)].name; });
   const std::int64_t batch = job.per_device_batch * cell.stages;
   if (cell.micro_batches == 0) {
     cell.micro_batches = kDefaultMicroBatches;

@@ -3,7 +3,6 @@
 #include "bench/plan/sweep_plan.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>

@@ -3,7 +3,6 @@
 #include "bench/plan/training_checkpoint.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "bench/host/build_info.h"
 #include "kernels/nn/checkpoint.h"
@@ -41,7 +41,7 @@ std::string schedule_words(const TrainingJob& job) {
     if (name.starts_with("lr")) words.push_back(fmt::format("{}={}", name, value));
   for (const auto& [name, value] : run.optimizer_choices)
     if (name.starts_with("lr")) words.push_back(name + '=' + value);
-  return fmt::format("{}", fmt::join(words, ", "));
+  return joined(words, ", ");
 }
 
 struct Fact {

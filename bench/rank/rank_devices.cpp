@@ -2,11 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank/rank_devices.h"
 
-#include <fmt/ranges.h>
-
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/host_limits.h"
@@ -97,11 +96,8 @@ std::vector<comm::Communicator*> RankDevices::communicators() const {
 
 std::string all_reduces_run(const comm::Communicator* world) {
   if (world == nullptr) return "";
-  std::vector<std::string_view> names;
-  for (const comm::AllReduceAlgorithm one : world->all_reduces_run()) {
-    names.push_back(to_string(one));
-  }
-  return fmt::format("{}", fmt::join(names, ","));
+  return joined(world->all_reduces_run(), ",",
+                [](comm::AllReduceAlgorithm one) { return to_string(one); });
 }
 
 void note_driver_bytes(RankDevices& rank, const std::string& stage) {
@@ -167,9 +163,8 @@ RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
   for (const int index : devices) rank.devices.push_back(make_device(job, index));
   note_driver_bytes(rank, "with_context");
   if (rank.devices.size() > 1) {
-    std::vector<Device*> all;
-    for (const auto& device : rank.devices) all.push_back(device.get());
-    rank.group = make_thread_replica_group(std::move(all));
+    rank.group = make_thread_replica_group(
+        mapped(rank.devices, [](const auto& device) { return device.get(); }));
   } else {
     rank.devices[0]->bind_calling_thread();
   }

@@ -3,7 +3,6 @@
 #include "bench/run/report_output.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <filesystem>

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/math.h"
+#include "base/ranges.h"
 #include "bench/host/environment_capture.h"
 #include "bench/run/run_records.h"
 #include "parallel/strategies.h"
@@ -29,9 +30,8 @@ struct CollectedRun : RunRecords {
     return samples * (job.cell.world_size - job.cell.backup_workers) / job.cell.world_size;
   }
   std::vector<std::span<const launch::StepRecord>> heard_cycles() const {
-    std::vector<std::span<const launch::StepRecord>> found;
-    for (const std::size_t r : heard) found.emplace_back(cycles[r]);
-    return found;
+    return mapped(heard,
+                  [this](std::size_t r) { return std::span<const launch::StepRecord>(cycles[r]); });
   }
 };
 
@@ -58,8 +58,7 @@ void fill_warmup(const CollectedRun& all, report::Run& run) {
 
 void fill_steps(const CollectedRun& all, report::Run& run) {
   const StrategyConfig config = strategy_config(all.job);
-  std::vector<std::vector<double>> ranks;
-  for (const auto& steps : all.heard_cycles()) ranks.push_back(step_times(steps));
+  const std::vector<std::vector<double>> ranks = mapped(all.heard_cycles(), step_times);
   fill_warmup(all, run);
   std::vector<double>& steps_s = run.step.samples_s = report::slowest_rank_per_step(ranks);
   if (config.backup_workers > 0) steps_s = update_intervals(all.heard_cycles());
@@ -89,12 +88,11 @@ void note_server_update(const TrainingJob& job, std::map<std::string, report::Fi
 
 // Phases, epochs and the course of the loss, over the workers that were heard.
 void fill_course(const CollectedRun& all, report::Run& run) {
-  std::vector<const RankResult*> heard;
-  std::vector<RankCourse> ranks;
-  for (const std::size_t r : all.heard) {
-    heard.push_back(&all.results[r]);
-    ranks.push_back({all.results[r].progress, all.steps[r]});
-  }
+  const std::vector<const RankResult*> heard =
+      mapped(all.heard, [&all](std::size_t r) { return &all.results[r]; });
+  const std::vector<RankCourse> ranks = mapped(all.heard, [&all](std::size_t r) {
+    return RankCourse{all.results[r].progress, all.steps[r]};
+  });
   run.phases = phase_figures(all.heard_cycles(), all.wait_bound_s);
   note_server_update(all.job, run.phases);
   run.epochs = epoch_rows(heard);

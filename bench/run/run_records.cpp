@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 #include <utility>
 
 #include "base/clock.h"
@@ -34,13 +35,11 @@ bool is_untold(const launch::BucketRecord& record) { return !record.times.arrive
 
 Entrances entrances_of(const RankRecords& records) {
   Entrances found;
-  for (const auto& rank : records.buckets) {
-    for (const launch::BucketRecord& record : rank) {
-      Entrance& entrance = found[{record.step, record.times.bucket}];
-      entrance.last_s = entrance.ranks == 0 ? record.times.start_s
-                                            : std::max(entrance.last_s, record.times.start_s);
-      ++entrance.ranks;
-    }
+  for (const launch::BucketRecord& record : records.buckets | std::views::join) {
+    Entrance& entrance = found[{record.step, record.times.bucket}];
+    entrance.last_s = entrance.ranks == 0 ? record.times.start_s
+                                          : std::max(entrance.last_s, record.times.start_s);
+    ++entrance.ranks;
   }
   return found;
 }
@@ -205,9 +204,7 @@ std::vector<report::HostClock> HostClocks::rows() const {
 
 double fill_arrivals(RankRecords& records, std::size_t workers, double clock_bound_s,
                      bool collectives) {
-  const bool any = std::ranges::any_of(
-      records.buckets, [](const auto& rank) { return std::ranges::any_of(rank, is_untold); });
-  if (!any) return 0;
+  if (std::ranges::none_of(records.buckets | std::views::join, is_untold)) return 0;
   const Entrances entrances = entrances_of(records);
   const bool comparable = std::isfinite(clock_bound_s) && collectives;
   for (std::size_t r = 0; r < workers; ++r) {

@@ -88,16 +88,14 @@ Session::Session(Options options, std::vector<std::string> arguments,
                                           : check_checkpoint(options_, model());
   cells_ = plan_matrix(options_);
   if (!options_.runs.empty()) drop_equal_cells();
-  std::vector<TrainingJob> planned;  // every cell, before the first run is started
-  for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
+  const std::vector<TrainingJob> planned =  // every cell, before the first run is started
+      mapped(cells_, [this](const RunCell& cell) { return executor_->plan(cell); });
   for (const TrainingJob& job : planned) {
     if (!hosts_) refuse_crowd(job, host_);
     if (needs_reference(job)) ReferenceWeights::extent_of(job, model());  // or it throws
   }
   if (!hosts_ && options_.backend == "auto") {
-    std::vector<std::string> backends;
-    for (const TrainingJob& job : planned) backends.push_back(job.backend);
-    options_.backend = common_backend(backends);
+    options_.backend = common_backend(mapped(planned, &TrainingJob::backend));
   }
   report_ = begin_report(options_, std::move(arguments));
   if (options_.device == "cuda" && !hosts_) add_gpus(report_.environment, host_);

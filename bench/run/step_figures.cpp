@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/ranges.h"
 #include "bench/run/run_records.h"
 #include "reports/metrics/metrics.h"
 
@@ -24,9 +25,7 @@ bool is_common(Phase phase) {
 // A strategy's own phases are told by the steps, however short they were: 0 s is a figure, too.
 std::uint32_t phases_of(Ranks ranks) {
   std::uint32_t phases = 0;
-  for (const auto& steps : ranks) {
-    for (const auto& step : steps) phases |= step.phases_observed;
-  }
+  for (const auto& step : ranks | std::views::join) phases |= step.phases_observed;
   return phases;
 }
 
@@ -37,8 +36,7 @@ bool knows_waits(const launch::StepRecord& step) {
 
 // Whether waiting is known in some steps; where it is in none, communication includes it.
 bool any_knows_waits(Ranks ranks) {
-  return std::ranges::any_of(
-      ranks, [](const auto& steps) { return std::ranges::any_of(steps, knows_waits); });
+  return std::ranges::any_of(ranks | std::views::join, knows_waits);
 }
 
 // Takes a figure's maximum over ranks, then the median over the steps in which it was observed.
@@ -48,18 +46,13 @@ report::Figure median_of_slowest(Ranks ranks, Value value,
                                  bool (*used)(const launch::StepRecord&) = is_observed) {
   // Ranks may observe at different intervals: only steps that all ranks observed are compared.
   std::map<std::uint32_t, std::pair<std::size_t, double>> by_step;  // ranks, their maximum
-  for (const auto& steps : ranks) {
-    for (const auto& step : steps) {
-      if (!used(step)) continue;
-      auto& [seen, maximum] = by_step[step.step];
-      maximum = seen == 0 ? value(step) : std::max(maximum, value(step));
-      ++seen;
-    }
+  for (const auto& step : ranks | std::views::join | std::views::filter(used)) {
+    auto& [seen, maximum] = by_step[step.step];
+    maximum = seen == 0 ? value(step) : std::max(maximum, value(step));
+    ++seen;
   }
-  std::vector<double> slowest;
-  for (const auto& [step, entry] : by_step) {
-    if (entry.first == ranks.size()) slowest.push_back(entry.second);
-  }
+  std::erase_if(by_step, [&](const auto& step) { return step.second.first < ranks.size(); });
+  const auto slowest = mapped(by_step, [](const auto& step) { return step.second.second; });
   if (slowest.empty()) return report::Figure::missing("phases were not observed");
   return report::Figure::of(report::median(slowest));
 }
@@ -68,12 +61,9 @@ report::Figure median_of_slowest(Ranks ranks, Value value,
 report::Figure overlap(Ranks ranks, bool (*used)(const launch::StepRecord&)) {
   double total = 0;
   double overlapped = 0;
-  for (const auto& steps : ranks) {
-    for (const auto& step : steps) {
-      if (!used(step)) continue;
-      total += step.comm_s;
-      overlapped += step.comm_overlapped_s;
-    }
+  for (const auto& step : ranks | std::views::join | std::views::filter(used)) {
+    total += step.comm_s;
+    overlapped += step.comm_overlapped_s;
   }
   return report::overlap_ratio(total, overlapped);
 }
@@ -194,10 +184,8 @@ std::map<std::string, report::Figure> replica_figures(
     figures[key] = report::Figure::missing(kPrimaryAlone);
   }
   const auto take = [&](const char* key, double launch::ReplicaRecord::*member) {
-    std::vector<double> values;
-    for (const launch::ReplicaRecord& record : records) {
-      if (record.replica == replica) values.push_back(record.*member);
-    }
+    const auto is_of_it = [&](const auto& record) { return record.replica == replica; };
+    std::vector<double> values = mapped(records | std::views::filter(is_of_it), member);
     figures[key] = values.empty() ? report::Figure::missing("phases were not observed")
                                   : report::Figure::of(report::median(std::move(values)));
   };
@@ -251,20 +239,15 @@ std::vector<launch::StepRecord> whole_cycles(std::span<const launch::StepRecord>
 }
 
 std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
-  std::vector<double> times;
-  times.reserve(steps.size());
-  for (const auto& step : steps) times.push_back(step.end_s - step.begin_s);
-  return times;
+  return mapped(steps, [](const auto& step) { return step.end_s - step.begin_s; });
 }
 
 std::vector<double> update_intervals(Ranks ranks) {
   std::map<std::uint32_t, launch::StepRecord> updates;  // what comes first of each step
-  for (const auto& steps : ranks) {
-    for (const launch::StepRecord& step : steps) {
-      launch::StepRecord& first = updates.try_emplace(step.step, step).first->second;
-      first.begin_s = std::min(first.begin_s, step.begin_s);
-      first.end_s = std::min(first.end_s, step.end_s);
-    }
+  for (const launch::StepRecord& step : ranks | std::views::join) {
+    launch::StepRecord& first = updates.try_emplace(step.step, step).first->second;
+    first.begin_s = std::min(first.begin_s, step.begin_s);
+    first.end_s = std::min(first.end_s, step.end_s);
   }
   std::vector<double> intervals;
   launch::StepRecord before{.epoch = UINT32_MAX};

@@ -21,11 +21,10 @@ namespace ddpbench::bench {
 namespace {
 
 nn::ParameterPlan parameter_plan(const nn::ModelSpec& model) {
-  std::vector<nn::LayerParameters> layers;
-  for (const nn::LayerSpec& layer : model.layers) {
-    layers.push_back({layer.name, model.plan_of(layer).parameters, {}, layer.trainable});
-  }
-  return nn::plan_parameters(layers);
+  return nn::plan_parameters(
+      mapped(model.layers, [&model](const nn::LayerSpec& layer) -> nn::LayerParameters {
+        return {layer.name, model.plan_of(layer).parameters, {}, layer.trainable};
+      }));
 }
 
 // Rounds to three significant digits, so that the user can type the size again.
@@ -120,12 +119,8 @@ std::vector<std::size_t> bucket_bytes(const nn::ModelSpec& model, double first_b
   const auto bytes = [](double mb) {
     return static_cast<std::size_t>(mb * static_cast<double>(kMiB));
   };
-  std::vector<std::size_t> sizes;
-  for (const Bucket& bucket :
-       plan_buckets(parameter_plan(model), bytes(first_bucket_mb), bytes(bucket_cap_mb))) {
-    sizes.push_back(bucket.bytes);
-  }
-  return sizes;
+  return mapped(plan_buckets(parameter_plan(model), bytes(first_bucket_mb), bytes(bucket_cap_mb)),
+                &Bucket::bytes);
 }
 
 void fill_tune_lists(Options& options, const nn::ModelSpec& model) {
@@ -146,10 +141,9 @@ void fill_tune_lists(Options& options, const nn::ModelSpec& model) {
 
 std::vector<std::size_t> distinct_settings(const std::vector<RunCell>& cells,
                                            const nn::ModelSpec& model) {
-  std::vector<std::vector<std::size_t>> buckets;
-  for (const RunCell& cell : cells) {
-    buckets.push_back(bucket_bytes(model, cell.first_bucket_mb, cell.bucket_cap_mb));
-  }
+  const auto buckets = mapped(cells, [&model](const RunCell& cell) {
+    return bucket_bytes(model, cell.first_bucket_mb, cell.bucket_cap_mb);
+  });
   const std::size_t fewest =
       std::ranges::min(buckets, {}, [](const auto& sizes) { return sizes.size(); }).size();
   std::set<std::pair<bool, std::vector<std::size_t>>> seen;

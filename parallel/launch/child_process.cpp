@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/ranges.h"
 
 namespace ddpbench::launch {
 
@@ -38,8 +39,8 @@ namespace {
 
 // The pointers that execve wants; they point into `texts`.
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  std::vector<char*> pointers =
+      mapped(texts, [](const std::string& text) { return const_cast<char*>(text.c_str()); });
   pointers.push_back(nullptr);
   return pointers;
 }

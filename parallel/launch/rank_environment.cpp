@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/ranges.h"
 #include "base/text.h"
 
 namespace ddpbench::launch {
@@ -275,9 +276,7 @@ std::vector<std::string> child_variables(int threads_per_device, const Variables
   for (const std::string& name : without) variables.erase(name);
   set_openmp(variables, threads_per_device);
   for (const auto& [name, value] : added) variables[name] = value;
-  std::vector<std::string> block;
-  for (const auto& [name, value] : variables) block.push_back(name + "=" + value);
-  return block;
+  return mapped(variables, [](const auto& one) { return one.first + "=" + one.second; });
 }
 
 }  // namespace ddpbench::launch

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/ranges.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/grace_times.h"
 #include "parallel/launch/guilty_rank.h"
@@ -106,8 +107,7 @@ class Supervision {
   void look() {
     now_s_ = unpaused_s();
     // What a rank of a process that has ended has written is complete: it is read after this look.
-    std::vector<std::optional<ChildExit>> exits;
-    for (const auto& child : children_) exits.push_back(child->reap());
+    const auto exits = mapped(children_, [](const auto& child) { return child->reap(); });
     for (std::size_t i = 0; i < views_.size(); ++i) {
       RankView& view = views_[i];
       const std::uint64_t heartbeat = view.status.heartbeat;

@@ -60,25 +60,23 @@ struct LineNames {
 
 // Names lines by what rows of an operation differ in.
 LineNames names_of(const std::vector<DrawnRow>& rows) {
-  std::vector<Told> all;
   std::vector<std::string> machines, shared;
-  for (const DrawnRow& row : rows) all.push_back(told_of(row, machines));
+  const std::vector<Told> all =
+      mapped(rows, [&](const DrawnRow& row) { return told_of(row, machines); });
   std::set<std::string> tell = {"ranks"};  // keys
   for (const auto& [operation, key] : telling(all)) tell.insert(key);
   LineNames names;
   for (const Told& told : all) {
-    std::vector<std::string> words;
-    for (const TellingWords& word : told.words) {
-      if (tell.contains(word.key)) words.push_back(word.words);
-    }
-    names.lines.push_back(fmt::format("{}", fmt::join(words, ", ")));
+    const auto tells = [&tell](const TellingWords& word) { return tell.contains(word.key); };
+    names.lines.push_back(
+        joined(told.words | std::views::filter(tells), ", ", &TellingWords::words));
   }
   for (const TellingWords& word : all.front().words) {
     const bool in_title = word.key == "backend" || word.key == "emulated_link" ||
                           word.key == "mode" || word.key == "data_type";
     if (in_title && !tell.contains(word.key)) shared.push_back(word.words);
   }
-  names.shared = fmt::format("{}", fmt::join(shared, ", "));
+  names.shared = joined(shared, ", ");
   return names;
 }
 
@@ -112,10 +110,8 @@ void add_points(const std::vector<DrawnRow>& rows, const LineNames& names, Bandw
 }
 
 void note_points(BandwidthChart& chart) {
-  std::vector<int> counts;
-  for (const BandwidthPoint& point : chart.points) counts.push_back(point.gb_per_s.count);
   chart.caption.notes.push_back("of the median time of the slowest rank; " +
-                                repetitions_note(counts));
+                                repetitions_note(mapped(chart.points, &BandwidthPoint::gb_per_s)));
   if (std::ranges::any_of(chart.points, &BandwidthPoint::oversubscribed)) {
     chart.caption.notes.emplace_back("* or hollow: oversubscribed, ranks share cores or GPUs");
   }
@@ -131,12 +127,12 @@ void note_points(BandwidthChart& chart) {
 ChartCaption bandwidth_caption(const std::vector<DrawnRow>& rows, const LineNames& names,
                                const BandwidthChart& chart) {
   constexpr std::size_t kNamed = 3;
-  std::vector<const Report*> reports;
-  for (const DrawnRow& row : rows) reports.push_back(row.report);
   const std::string what = chart.operations.size() > kNamed
                                ? counted(chart.operations.size(), "collective")
-                               : fmt::format("{}", fmt::join(chart.operations, ", "));
-  return {fmt::format("Bus bandwidth: {}, {}", what, names.shared), machines_text(reports), {}};
+                               : joined(chart.operations, ", ");
+  return {fmt::format("Bus bandwidth: {}, {}", what, names.shared),
+          machines_text(mapped(rows, &DrawnRow::report)),
+          {}};
 }
 
 }  // namespace

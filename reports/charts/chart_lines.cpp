@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/ranges.h"
 #include "reports/charts/chart_runs.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/noise.h"
@@ -177,11 +178,9 @@ void add_line(const RunGroup& group, const ChartSeries& of_setting, AccuracyChar
 
 void add_targets(const ChartRuns& runs, AccuracyChart& chart) {
   std::vector<double>& targets = chart.targets;
-  for (const RunGroup& group : runs.groups) {
-    for (const Run* run : group.runs) {
-      if (run->until_accuracy && run->until_accuracy->is_of_miou() == chart.of_miou)
-        targets.push_back(std::min(run->until_accuracy->target, 1.0));
-    }
+  for (const Run* run : runs.groups | std::views::transform(&RunGroup::runs) | std::views::join) {
+    if (run->until_accuracy && run->until_accuracy->is_of_miou() == chart.of_miou)
+      targets.push_back(std::min(run->until_accuracy->target, 1.0));
   }
   std::ranges::sort(targets);
   targets.erase(std::ranges::unique(targets).begin(), targets.end());
@@ -200,8 +199,6 @@ double beginning_of(const AccuracyChart& chart) {
 }
 
 void note_points(AccuracyChart& chart) {
-  std::vector<int> counts;
-  for (const AccuracyPoint& point : chart.points) counts.push_back(point.trained.count);
   std::vector<std::string>& notes = chart.caption.notes;
   notes.push_back(fmt::format("a point is the end of an epoch; {} of training{}",
                               chart.axis == CourseAxis::seconds   ? "the time is that"
@@ -213,7 +210,7 @@ void note_points(AccuracyChart& chart) {
         "the line of the loss is its mean since the reading before; a point is that "
         "of the epoch");
   }
-  notes.push_back(repetitions_note(counts));
+  notes.push_back(repetitions_note(mapped(chart.points, &AccuracyPoint::trained)));
   if (chart.shown_from > 0) {
     notes.push_back(fmt::format("the axis of the {} begins at {}", chart.metric(),
                                 accuracy_words(chart.shown_from)));
@@ -234,9 +231,8 @@ ScalingChart scaling_chart(std::span<const Report> reports) {
     for (const RunGroup& group : runs.groups)
       chart.points.push_back(point_of(group, doubts.at(group.runs[0])));
     add_ideals(runs, doubts, chart);
-    std::vector<int> counts;
-    for (const ScalingPoint& point : chart.points) counts.push_back(point.samples_per_s.count);
-    chart.caption.notes.push_back(repetitions_note(counts));
+    chart.caption.notes.push_back(
+        repetitions_note(mapped(chart.points, &ScalingPoint::samples_per_s)));
     note_missing_efficiency(chart);
   });
 }

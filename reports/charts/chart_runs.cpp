@@ -126,27 +126,25 @@ std::string places_text(const std::vector<std::string>& places) {
     const auto count = std::ranges::count(places, name);
     words.push_back(count > 1 ? fmt::format("{} (x{})", name, count) : name);
   }
-  return fmt::format("{}", fmt::join(words, ", "));
+  return joined(words, ", ");
 }
 
 void limit_groups(ChartRuns& runs, std::size_t most) {
   const std::size_t all = runs.groups.size();
   if (all <= most) return;
-  std::vector<std::string> dropped;
-  for (std::size_t i = most; i < all; ++i) dropped.push_back(runs.groups[i].name);
+  const auto dropped = runs.groups | std::views::drop(most);
   runs.no_room =
       fmt::format("no room for {} of {} in a picture: {}; the options that choose runs make room",
-                  dropped.size(), all, places_text(dropped));
+                  dropped.size(), all, places_text(mapped(dropped, &RunGroup::name)));
   runs.groups.resize(most);
   runs.series.resize(runs.groups.back().series + 1);
 }
 
 ChartCaption caption_of(std::span<const RunRow> runs, const std::string& what) {
-  std::vector<const Report*> reports;
-  for (const RunRow& row : runs) reports.push_back(row.report);
-  return {what + ": " + title_words(runs, kChartTitleUse),
-          machines_text(reports) + "; " + title_words(runs, kChartSubtitleUse),
-          {}};
+  return {
+      what + ": " + title_words(runs, kChartTitleUse),
+      machines_text(mapped(runs, &RunRow::report)) + "; " + title_words(runs, kChartSubtitleUse),
+      {}};
 }
 
 }  // namespace
@@ -163,13 +161,11 @@ void LeftOut::add(const std::string& name, const std::string& reason) {
 }
 
 std::string LeftOut::note() const {
-  std::vector<std::string> parts;
-  for (const auto& [reason, runs] : grouped(reasons_, [](const auto& one) { return one.first; })) {
-    std::vector<std::string> names;
-    for (const auto& [words, name] : runs) names.push_back(name);
-    parts.push_back(fmt::format("{} ({})", places_text(names), reason));
-  }
-  return fmt::format("left out: {}", fmt::join(parts, "; "));
+  const auto by_reason = grouped(reasons_, &Reason::first);
+  return "left out: " + joined(by_reason, "; ", [](const auto& group) {
+           return fmt::format("{} ({})", places_text(mapped(group.second, &Reason::second)),
+                              group.first);
+         });
 }
 
 ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, Unfit unfit,
@@ -217,8 +213,8 @@ void add_last_notes(const ChartRuns& runs, ChartCaption& caption) {
   if (!runs.left_out.empty()) notes.push_back(runs.left_out.note());
 }
 
-std::string repetitions_note(const std::vector<int>& counts) {
-  const auto [least, most] = std::ranges::minmax(counts);
+std::string repetitions_note(const std::vector<Spread>& points) {
+  const auto [least, most] = std::ranges::minmax(mapped(points, &Spread::count));
   if (most == 1) return "one repetition: no error bars";
   return fmt::format(
       "median of {} repetitions; error bars, or in brackets: their minimum and maximum",

@@ -28,14 +28,6 @@ inline auto devices_of(const RunGroup& group) {
   return group.runs | std::views::transform(&Run::devices) | std::views::join;
 }
 
-// The median of what `value_of` gives for each of these. REQUIRES: there is at least one.
-template <typename Range, typename Value>
-double median_over(Range&& range, Value value_of) {
-  std::vector<double> values;
-  for (const auto& one : range) values.push_back(std::invoke(value_of, one));
-  return median(std::move(values));
-}
-
 // The runs that a chart leaves out. Its note lists them by reason.
 class LeftOut {
  public:
@@ -46,7 +38,8 @@ class LeftOut {
   bool empty() const { return reasons_.empty(); }
 
  private:
-  std::vector<std::pair<std::string, std::string>> reasons_;  // of each run, and its name
+  using Reason = std::pair<std::string, std::string>;  // and the name of the run
+  std::vector<Reason> reasons_;
 };
 
 struct ChartRuns {
@@ -91,8 +84,8 @@ Data chart_of(const char* id, const char* heading, const ChartRuns& runs, Fill f
 // Appends the note that a report was interrupted, where one was.
 void note_interrupted(std::span<const Report> reports, ChartCaption& caption);
 
-// What error bars mean where points are of so many repetitions.
-std::string repetitions_note(const std::vector<int>& counts);
+// What the error bars of these points mean.
+std::string repetitions_note(const std::vector<Spread>& points);
 
 // Whether `value` may be drawn: a negative or astronomic number of a file would spoil the axes.
 bool plausible(double value);

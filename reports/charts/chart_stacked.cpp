@@ -66,7 +66,7 @@ std::string unfit_breakdown(const Run& run) {
 // A bar of the median step, of which `parts` and "other" are left to add.
 StackedBar step_bar(const RunGroup& group, const char* label) {
   StackedBar bar{group, label};
-  bar.whole = median_over(group.runs, [](const Run* run) { return run->step.time_s->median; });
+  bar.whole = median(mapped(group.runs, [](const Run* run) { return run->step.time_s->median; }));
   return bar;
 }
 
@@ -78,8 +78,8 @@ std::optional<StackedBar> others_bar(const RunGroup& group) {
   }
   const auto is_other = [](const DeviceRow& device) { return device.rank > 0; };
   const auto median_of = [&](const char* key) {
-    return median_over(devices_of(group) | std::views::filter(is_other),
-                       [key](const DeviceRow& device) { return time_of(device.phases, key); });
+    return median(mapped(devices_of(group) | std::views::filter(is_other),
+                         [key](const DeviceRow& device) { return time_of(device.phases, key); }));
   };
   StackedBar bar = step_bar(group, "others");
   bar.parts = {0,
@@ -87,7 +87,7 @@ std::optional<StackedBar> others_bar(const RunGroup& group) {
                median_of("backward_s"),
                median_of("sync_batch_norm_s"),
                0,
-               median_over(group.runs, [](const Run* run) { return *others_idle(*run).value; })};
+               median(mapped(group.runs, [](const Run* run) { return *others_idle(*run).value; }))};
   close_bar(bar);
   return bar;
 }
@@ -95,9 +95,9 @@ std::optional<StackedBar> others_bar(const RunGroup& group) {
 StackedBar bar_of(const RunGroup& group) {
   StackedBar bar = step_bar(group, "");
   for (const Part& part : kParts) {
-    bar.parts.push_back(median_over(group.runs, [&part](const Run* run) {
+    bar.parts.push_back(median(mapped(group.runs, [&part](const Run* run) {
       return time_of(run->phases, part.phase) + time_of(run->phases, part.other_phase);
-    }));
+    })));
   }
   close_bar(bar);
   return bar;

@@ -147,11 +147,11 @@ std::vector<BucketBar> bars_of(const RunGroup& group) {
   std::vector<BucketBar> bars;
   for (const auto& [key, found] : rows) {
     const auto [begin_s, end_s] = backward_of(group, key.first);
-    bars.push_back({key.first, label_of(key.first, key.second, group.runs.front()->servers),
-                    median_over(found, &BucketRow::ready_s),
-                    median_over(found, &BucketRow::start_s),
-                    median_over(found, &BucketRow::arrived_s),
-                    median_over(found, &BucketRow::end_s), found.front()->bytes, begin_s, end_s});
+    bars.push_back(
+        {key.first, label_of(key.first, key.second, group.runs.front()->servers),
+         median(mapped(found, &BucketRow::ready_s)), median(mapped(found, &BucketRow::start_s)),
+         median(mapped(found, &BucketRow::arrived_s)), median(mapped(found, &BucketRow::end_s)),
+         found.front()->bytes, begin_s, end_s});
   }
   return bars;
 }

@@ -3,11 +3,11 @@
 //
 // The scaling in a terminal.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/charts/chart_data.h"
 
@@ -44,7 +44,7 @@ std::string bar_of(const ScalingPoint& point, std::optional<double> ideal, doubl
   std::fill_n(row.begin(), cell_of(point.samples_per_s.median),
               point.oversubscribed ? kOversubscribed : kFull);
   if (ideal) row[std::min(cell_of(*ideal), cells - 1)] = kIdeal;
-  return fmt::format("{}", fmt::join(row, ""));
+  return joined(row, "");
 }
 
 std::string legend(const ScalingChart& chart) {

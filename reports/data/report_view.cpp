@@ -3,7 +3,6 @@
 #include "reports/data/report_view.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -31,9 +30,8 @@ bool short_names_clash(std::span<const ReportFile> files) {
 // "; different machines: a (x) / b (y)"; empty when all are the same.
 std::string difference(const char* what, std::span<const RunRow> rows,
                        std::string (*describe)(const Report&)) {
-  std::vector<std::string> words;
-  for (const RunRow& row : rows) words.push_back(describe(*row.report));
-  words = different_words(words, {});
+  const std::vector<std::string> words = different_words(
+      mapped(rows, [describe](const RunRow& row) { return describe(*row.report); }), {});
   return words.size() < 2 ? "" : fmt::format("; different {}: {}", what, fmt::join(words, " / "));
 }
 
@@ -50,9 +48,7 @@ std::vector<RunRow> all_runs(std::span<const ReportFile> files) {
 }
 
 std::vector<RunRow> all_runs(const Report& report, const std::string& file) {
-  std::vector<RunRow> rows;
-  for (const Run& run : report.runs) rows.push_back({&report, &run, file});
-  return rows;
+  return mapped(report.runs, [&](const Run& run) { return RunRow{&report, &run, file}; });
 }
 
 void keep_runs(Report& report, const std::function<bool(const Run&)>& is_wanted) {
@@ -100,7 +96,7 @@ std::string title_words(std::span<const RunRow> rows, SettingUse use) {
       values.resize(kNamedValues + 1);
     }
     if (!text.empty()) text += setting.key == "dataset/name" ? " on " : ", ";
-    text += fmt::format("{}", fmt::join(values, " / "));
+    text += joined(values, " / ");
   }
   return text;
 }
@@ -167,7 +163,7 @@ RunNames::RunNames(std::span<const RunRow> rows) {
     // A label alone where it tells the setting from all others.
     const auto cells = labelled.find({all[i].peers, run.label});
     if (cells != labelled.end() && cells->second.size() == 1) words = {run.label};
-    const std::string& details = details_[&run] = fmt::format("{}", fmt::join(words, ", "));
+    const std::string& details = details_[&run] = joined(words, ", ");
     names_[&run] = with_note(name_of(run.strategy, run.world_size, run.servers), details);
   }
 }

@@ -4,17 +4,15 @@
 // Runs of one or several reports side by side, for tables, charts and exports, and their names.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <map>
-#include <ranges>
 #include <set>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "base/ranges.h"
 #include "reports/data/report.h"
 #include "reports/data/settings.h"
 
@@ -49,21 +47,6 @@ std::vector<RunRow> all_runs(const Report& report, const std::string& file = {})
 
 // Removes the other runs, and summaries of repetitions of which a run is removed.
 void keep_runs(Report& report, const std::function<bool(const Run&)>& is_wanted);
-
-// The rows with their keys, those of one key together, in the order of the first of each.
-template <typename Rows, typename KeyOf>
-auto grouped(Rows&& rows, KeyOf key_of) {
-  using Row = std::ranges::range_value_t<Rows>;
-  using Key = std::decay_t<std::invoke_result_t<KeyOf, const Row&>>;
-  std::vector<std::pair<Key, std::vector<Row>>> groups;
-  std::map<Key, std::size_t> places;
-  for (const Row& row : rows) {
-    const auto [place, added] = places.try_emplace(key_of(row), groups.size());
-    if (added) groups.emplace_back(place->first, 0);
-    groups[place->second].second.push_back(row);
-  }
-  return groups;
-}
 
 bool from_several_files(std::span<const RunRow> rows);
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/text.h"
 
 namespace ddpbench::report {
@@ -31,9 +32,7 @@ std::string csv_cell(const Json& value) {
   }
   if (value.is_number_float()) return fmt::format("{}", value.get<double>());
   if (!value.is_array()) return value.dump();
-  std::vector<std::string> parts;
-  for (const Json& part : value) parts.push_back(part.dump());
-  return csv_quoted(fmt::format("{}", fmt::join(parts, " ")));
+  return csv_quoted(joined(value, " ", [](const Json& part) { return part.dump(); }));
 }
 
 TextTable table_of(const Records& records) {
@@ -41,9 +40,9 @@ TextTable table_of(const Records& records) {
   for (std::size_t c = 0; c < records.columns.size(); ++c) {
     const RecordColumn& column = records.columns[c];
     if (!column.for_people()) continue;
-    TextColumn& shown =
-        table.columns.emplace_back(TextColumn{column.top, column.bottom, column.left});
-    for (const auto& row : records.rows) shown.cells.push_back(row.at(c).text);
+    table.columns.push_back(
+        {column.top, column.bottom, column.left, 0,
+         mapped(records.rows, [c](const auto& row) { return row.at(c).text; })});
   }
   return table;
 }
@@ -87,9 +86,7 @@ std::string markdown_table(const TextTable& table) {
   }
   std::string text = markdown_line(headings) + markdown_line(rulers);
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    std::vector<std::string> cells = table.row(row);
-    for (std::string& cell : cells) cell = markdown_escaped(cell);
-    text += markdown_line(cells);
+    text += markdown_line(mapped(table.row(row), markdown_escaped));
   }
   return text;
 }
@@ -108,7 +105,7 @@ std::string csv_lines(const std::vector<std::string>& keys, const std::vector<Js
         missing.push_back(fmt::format("{}: {}", key, reason->get<std::string>()));
       }
     }
-    if (reasons) cells.push_back(csv_quoted(fmt::format("{}", fmt::join(missing, "; "))));
+    if (reasons) cells.push_back(csv_quoted(joined(missing, "; ")));
     text += fmt::format("{}\n", fmt::join(cells, ","));
   }
   return text;
@@ -143,9 +140,8 @@ std::string render_records(const Records& records, const std::string& format, st
   if (format == "markdown") return markdown_page(records.caption, table_of(records), records.notes);
   if (format == "json") return json_records(records);
   if (format == "csv") {
-    std::vector<std::string> keys;
-    for (const RecordColumn& column : records.columns) keys.push_back(column.key);
-    return csv_lines(keys, objects_of(records), /*reasons=*/false);
+    return csv_lines(mapped(records.columns, &RecordColumn::key), objects_of(records),
+                     /*reasons=*/false);
   }
   ensure(format == "table", "records as {}", format);
   return table_text(records, width);

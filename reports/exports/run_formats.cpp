@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/exports/run_formats.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -142,9 +140,7 @@ std::string collectives_json(std::span<const ReportFile> files, int) {
 
 // The texts of all reports, with an empty line between them.
 std::string text_of_each(std::span<const ReportFile> files, auto text_of) {
-  std::vector<std::string> texts;
-  for (const ReportFile& file : files) texts.push_back(text_of(file.report));
-  return fmt::format("{}", fmt::join(texts, "\n"));
+  return joined(files, "\n", [&](const ReportFile& file) { return text_of(file.report); });
 }
 
 std::string collectives_markdown(std::span<const ReportFile> files, int) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "base/ranges.h"
 #include "reports/json/json_text.h"
 
 namespace ddpbench::report {
@@ -94,8 +95,7 @@ Timed change(const TraceCounter& counter) {
 std::string to_chrome_json(const Trace& trace) {
   Json events = Json::array();
   for (const TraceProcess& process : trace.processes) append_names(process, events);
-  std::vector<Timed> timed;
-  for (const TraceEvent& event : trace.events) timed.push_back(interval(event));
+  std::vector<Timed> timed = mapped(trace.events, interval);
   for (std::size_t i = 0; i < trace.flows.size(); ++i) append_flow(trace.flows[i], i, timed);
   for (const TraceCounter& counter : trace.counters) timed.push_back(change(counter));
   std::ranges::stable_sort(timed, comes_before);

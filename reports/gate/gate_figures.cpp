@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The figures that the gate compares, and how it speaks of them.
+#include "base/ranges.h"
 #include "reports/gate/gate_parts.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -253,20 +253,19 @@ std::vector<std::string> pair_lines(const PairVerdict& pair) {
           fmt::format("{} {}{}", figure_heading(figure), change,
                       is_other ? fmt::format(" ({})", to_string(figure.verdict)) : ""));
   }
-  rest.push_back(fmt::format("{}", fmt::join(changed, ", ")));
+  rest.push_back(joined(changed, ", "));
   if (!unchanged.empty()) rest.push_back(fmt::format("{} unchanged", fmt::join(unchanged, ", ")));
   std::vector<std::string> lines = {decided ? finding(*decided) : pair.notes.at(0)};
   rest.insert(rest.end(), pair.notes.begin() + (decided ? 0 : 1), pair.notes.end());
   std::erase(rest, "");
-  if (!rest.empty()) lines.push_back(fmt::format("{}", fmt::join(rest, "; ")));
+  if (!rest.empty()) lines.push_back(joined(rest, "; "));
   return lines;
 }
 
 std::vector<std::string> remarks(const GateResult& result) {
-  std::vector<std::string> lines;
-  for (const UncomparedRuns& runs : result.uncompared) {
-    lines.push_back("not compared: " + uncompared_text(runs));
-  }
+  std::vector<std::string> lines = mapped(result.uncompared, [](const UncomparedRuns& runs) {
+    return "not compared: " + uncompared_text(runs);
+  });
   lines.insert(lines.end(), result.notes.begin(), result.notes.end());
   return lines;
 }

@@ -4,7 +4,6 @@
 // The gate's result as text: for a terminal, a pull request's comment, annotations of GitHub, CI
 // servers, and programs.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include <ranges>
 #include <set>
 
+#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/exports/records.h"
 #include "reports/gate/gate.h"
@@ -253,7 +253,7 @@ std::string render_gate_junit(const GateResult& result) {
       "check\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\"{} "
       "hostname=\"{}\">\n{}  </testsuite>\n</testsuites>\n",
       cases.size(), count("failure"), count("error"), count("skipped"), seconds, time,
-      xml(fmt::format("{}", fmt::join(result.origin.hosts, "+"))), text);
+      xml(joined(result.origin.hosts, "+")), text);
 }
 
 std::string render_gate_json(const GateResult& result) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
+#include "base/ranges.h"
 #include "reports/gate/gate_parts.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -79,9 +79,8 @@ void name_settings(std::vector<Cell>& cells) {
           telling["injected"] = cell->injected.empty() ? "nothing" : cell->injected;
         }
       }
-      Keys words;
-      for (const auto& [name, value] : telling) words.push_back(name + '=' + value);
-      cell->setting = fmt::format("{}", fmt::join(words, ", "));
+      cell->setting = joined(
+          telling, ", ", [](const auto& setting) { return setting.first + '=' + setting.second; });
     }
   }
 }

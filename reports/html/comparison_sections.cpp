@@ -123,7 +123,7 @@ std::string heading(const HtmlInput& input, std::size_t report, const std::strin
 }  // namespace
 
 void write_gate_verdict(Markup& page, const HtmlGate& gate) {
-  const std::string baseline = fmt::format("{}", fmt::join(gate.baseline, ", "));
+  const std::string baseline = joined(gate.baseline, ", ");
   page.leaf("p", {{"class", "headline"}}, gate_headline(gate.result, baseline));
   page.open("p", {{"class", alert_of(gate.result)}});
   page.text(fmt::format("Against {}: ", baseline)).leaf("strong", gate_summary(gate.result));

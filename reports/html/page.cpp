@@ -79,7 +79,7 @@ std::string origin_of(const HtmlInput& input) {
       on_gpu ? report.runs[0].device_model : counted(report.environment.cpu.cores, "CPU core"),
       report.started_at.substr(0, report.started_at.find('T'))};
   std::erase(parts, "");
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return joined(parts, ", ");
 }
 
 void write_top(Markup& page, const HtmlInput& input) {

@@ -4,7 +4,6 @@
 // The section of pictures. Each is a <figure> with a legend whose entries switch shapes on and off,
 // the picture's panels, its notes, and its values in words.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -54,9 +53,8 @@ void write_values(Markup& page, const Picture& picture) {
   page.open("details").leaf("summary", "Values");
   for (const Panel& panel : picture.panels) {
     page.leaf("p", {{"class", "about"}}, panel.name.title);
-    std::vector<std::string> lines = panel.values;
-    for (std::string& line : lines) line = fmt::format("{}", fmt::join(split(line, '\n'), "; "));
-    write_list(page, lines, "notes");
+    const auto in_line = [](const std::string& value) { return joined(split(value, '\n'), "; "); };
+    write_list(page, mapped(panel.values, in_line), "notes");
   }
   page.close();
 }

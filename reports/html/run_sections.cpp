@@ -98,7 +98,7 @@ void write_environment(Markup& page, const Report& report) {
   const Environment& environment = report.environment;
   const CpuInfo& cpu = environment.cpu;
   page.open("details").leaf("summary", "Environment");
-  Facts facts = {{"hosts", fmt::format("{}", fmt::join(environment.hosts, ", "))},
+  Facts facts = {{"hosts", joined(environment.hosts, ", ")},
                  {"launcher", environment.launcher},
                  {"system", environment.operating_system},
                  {"kernel", environment.kernel},
@@ -107,7 +107,7 @@ void write_environment(Markup& page, const Report& report) {
                  {"cores", fmt::format("{} ({} logical processors)", cpu.cores, cpu.processors)},
                  {"caches", fmt::format("L2 {}, L3 {}", bytes(cpu.l2_bytes), bytes(cpu.l3_bytes))},
                  {"memory", bytes(cpu.memory_bytes)},
-                 {"instructions", fmt::format("{}", fmt::join(cpu.features, " "))}};
+                 {"instructions", joined(cpu.features, " ")}};
   for (const GpuInfo& gpu : environment.gpus) {
     facts.emplace_back(
         "GPU", fmt::format("{}, {}, driver {}", gpu.name, bytes(gpu.memory_bytes), gpu.driver));
@@ -130,7 +130,7 @@ void write_details(Markup& page, const std::string& name, const Report& report) 
                      {"finished", time(report.finished_at)},
                      {"program", build_words(report.generator)}});
   page.open("details").leaf("summary", "Command");
-  page.leaf("pre", {{"tabindex", "0"}}, fmt::format("{}", fmt::join(report.argv, " "))).close();
+  page.leaf("pre", {{"tabindex", "0"}}, joined(report.argv, " ")).close();
   write_environment(page, report);
   page.close();
   page.open("details").leaf("summary", "Configuration");

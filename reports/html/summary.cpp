@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/html/page.h"
 #include "reports/html/sections.h"
@@ -66,13 +67,11 @@ void write_chips(Markup& page, std::string_view sure, const std::string& agree,
   if (!agree.empty())
     page.leaf("li", {{all ? "class" : "", "good"}}, agree.substr(0, agree.size() - 1));
   if (!warnings.empty()) {
-    std::vector<std::string> lines;
-    for (const Warning& warning : warnings) lines.push_back(warning.line());
     const std::size_t others = warnings.size() - 1;
     page.open("li").open("details", {{"class", "warning"}});
     page.leaf("summary", fmt::format("! {}{}", warnings[0].text,
                                      others > 0 ? fmt::format(" and {} more", others) : ""));
-    write_list(page, lines, "notes");
+    write_list(page, mapped(warnings, &Warning::line), "notes");
     page.close().close();
   }
   page.close();
@@ -136,12 +135,10 @@ void write_speedups(Markup& page, std::span<const RunRow> rows) {
 std::string advice_for(const std::vector<RunRow>& runs) {
   const std::vector<Contest> all = contests(runs);
   const Standing* best = nullptr;
-  for (const Contest& contest : all) {
-    for (const Standing& one : contest.standings) {
-      const Run& run = *one.runs[0].run;
-      const bool wanted = run.world_size > 1 && !run.oversubscribed;
-      if (wanted && (best == nullptr || one.samples_per_s > best->samples_per_s)) best = &one;
-    }
+  for (const Standing& one : all | std::views::transform(&Contest::standings) | std::views::join) {
+    const Run& run = *one.runs[0].run;
+    const bool wanted = run.world_size > 1 && !run.oversubscribed;
+    if (wanted && (best == nullptr || one.samples_per_s > best->samples_per_s)) best = &one;
   }
   if (best == nullptr) return {};
   const std::vector<Explanation> found = explanations(best->runs);
@@ -207,12 +204,11 @@ void write_answer(Markup& page, const HtmlInput& input) {
 // Whether the results of all collectives were right.
 void write_collectives_summary(Markup& page, const HtmlInput& input) {
   std::size_t rows = 0, wrong = 0, unchecked = 0;
-  for (const Report& report : input.reports) {
-    for (const CollectiveRow& row : report.collectives) {
-      ++rows;
-      wrong += row.wrong.value_or(0) > 0 ? 1 : 0;
-      unchecked += row.wrong ? 0 : 1;
-    }
+  for (const CollectiveRow& row :
+       input.reports | std::views::transform(&Report::collectives) | std::views::join) {
+    ++rows;
+    wrong += row.wrong.value_or(0) > 0 ? 1 : 0;
+    unchecked += row.wrong ? 0 : 1;
   }
   if (wrong > 0) {
     write_alert(page, fmt::format("{} of {} collectives gave wrong results. See Collectives.",
@@ -235,7 +231,7 @@ std::string subject_of(const HtmlInput& input) {
   }
   subjects = different_words(subjects, {});
   if (subjects.empty()) return has_runs(input) ? "Training strategies" : "Collectives";
-  return fmt::format("{}", fmt::join(subjects, ", "));
+  return joined(subjects, ", ");
 }
 
 void write_summary(Markup& page, const HtmlInput& input) {

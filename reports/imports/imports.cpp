@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/metrics/metrics.h"
 
@@ -420,9 +421,8 @@ Run run_of(const ImportedProgram& program, const Start& start, const Repetition&
   run.scaling_mode = "weak";
   run.dataset_name = program.dataset;
   run.verification.reason = "an imported run is not verified";
-  std::vector<const Seconds*> whole;
-  for (const auto& [rank, steps] : ranks) whole.push_back(&steps.whole);
-  std::vector<double>& samples_s = run.step.samples_s = slowest(whole);
+  std::vector<double>& samples_s = run.step.samples_s =
+      slowest(mapped(ranks, [](const auto& rank) { return &rank.second.whole; }));
   if (samples_s.empty()) {
     throw ConfigError(
         fmt::format("{}: the ranks of repetition {} have no step in common", path, start.second));

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
@@ -30,9 +31,8 @@ double upper_quantile(double tail, int dof) {
   return boost::math::quantile(boost::math::complement(StudentT(dof), tail));
 }
 
-std::vector<double> logarithms(std::vector<double> values) {
-  for (double& value : values) value = std::log(value);
-  return values;
+std::vector<double> logarithms(const std::vector<double>& values) {
+  return mapped(values, [](double value) { return std::log(value); });
 }
 
 }  // namespace
@@ -107,10 +107,10 @@ Comparison compare(std::vector<std::vector<double>> sides, VarianceEstimate with
   return result;
 }
 
-RatioInterval compare_ratios(std::vector<double> values, std::vector<double> base) {
+RatioInterval compare_ratios(const std::vector<double>& values, const std::vector<double>& base) {
   std::vector<std::vector<double>> sides;
-  if (!base.empty()) sides.push_back(logarithms(std::move(base)));
-  sides.push_back(logarithms(std::move(values)));
+  if (!base.empty()) sides.push_back(logarithms(base));
+  sides.push_back(logarithms(values));
   const Comparison found = compare(std::move(sides));
   RatioInterval result{std::exp(found.difference), {}, {}};
   if (!found.noise_known) return result;

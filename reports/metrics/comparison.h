@@ -58,7 +58,8 @@ struct RatioInterval {
   double ratio = 1;
   std::optional<double> low, high;  // not set: the noise is unknown, with one value a side
 };
-RatioInterval compare_ratios(std::vector<double> values, std::vector<double> base = {});
+RatioInterval compare_ratios(const std::vector<double>& values,
+                             const std::vector<double>& base = {});
 
 // Holm's adjusted p values, in the order of `p`. Rejecting those <= alpha keeps the probability of
 // any false rejection at alpha, however the tests depend on each other (Holm, A simple sequentially

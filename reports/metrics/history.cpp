@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/metrics/history.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -51,7 +49,7 @@ Settings key_of(const RunRow& row) {
   key["device_model"] = run.device_model;
   key["train_samples"] = std::to_string(run.train_samples);
   key["test_samples"] = std::to_string(run.test_samples);
-  key["hosts"] = fmt::format("{}", fmt::join(row.report->environment.hosts, "+"));
+  key["hosts"] = joined(row.report->environment.hosts, "+");
   return key;
 }
 
@@ -62,9 +60,7 @@ History history_of(std::span<const RunRow> rows) {
   add_commits(rows, history);
   history.left_out = rows.size() - static_cast<std::size_t>(std::ranges::count_if(rows, counts));
   const auto settings = grouped(rows | std::views::filter(counts), key_of);
-  std::vector<RunRow> firsts;
-  for (const auto& [key, runs] : settings) firsts.push_back(runs.front());
-  const RunNames names(firsts);
+  const RunNames names(mapped(settings, [](const auto& one) { return one.second.front(); }));
   for (const auto& [key, runs] : settings) {
     std::map<std::size_t, std::vector<double>> steps_s;  // by commit
     for (const RunRow& row : runs) {

@@ -4,13 +4,12 @@
 // Statistics of samples, the slowest rank, bandwidths, and the bounds of verification.
 #include "reports/metrics/metrics.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/data/settings.h"
 
@@ -189,9 +188,8 @@ Figure step_figure(const Run& run, double StepStatistics::*member) {
 }
 
 Figure epoch_time(const Run& run) {
-  std::vector<double> times;
-  for (const EpochRow& epoch : run.epochs) times.push_back(epoch.time_s);
-  return times.empty() ? Figure::missing(kNoEpoch) : Figure::of(median(std::move(times)));
+  return run.epochs.empty() ? Figure::missing(kNoEpoch)
+                            : Figure::of(median(mapped(run.epochs, &EpochRow::time_s)));
 }
 
 Figure final_loss(const Run& run) {

@@ -64,18 +64,14 @@ Yardstick yardstick_of(const Contest& contest, bool of_all) {
 }  // namespace
 
 std::string disturbance(std::span<const Run* const> runs) {
-  std::vector<std::string> found;
-  for (const Run* run : runs) {
-    std::string words = disturbance_words(*run);
-    if (!words.empty()) found.push_back(std::move(words));
-  }
+  std::vector<std::string> found =
+      mapped(runs, [](const Run* run) { return disturbance_words(*run); });
+  std::erase(found, "");
   return found.size() > runs.size() / kFewestForOneDisturbed ? found[0] : "";
 }
 
 std::string disturbance(const Standing& standing) {
-  std::vector<const Run*> runs;
-  for (const RunRow& row : standing.runs) runs.push_back(row.run);
-  return disturbance(runs);
+  return disturbance(mapped(standing.runs, &RunRow::run));
 }
 
 bool beyond_ideal(double speedup, int devices) {

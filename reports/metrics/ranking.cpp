@@ -3,7 +3,6 @@
 #include "reports/metrics/ranking.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -84,9 +83,7 @@ std::string loss_words(const Run& run, const Run& exact) {
 }  // namespace
 
 std::vector<double> rates_of(const Standing& standing) {
-  std::vector<double> rates;
-  for (const RunRow& row : standing.runs) rates.push_back(*row.run->samples_per_s.value);
-  return rates;
+  return mapped(standing.runs, [](const RunRow& row) { return *row.run->samples_per_s.value; });
 }
 
 bool has_same_optimizer(const Run& a, const Run& b) {
@@ -119,7 +116,7 @@ std::string approximate_words(const Contest& contest, const Standing& standing,
   if (const std::optional<double>& apart = run.verification.divergence)
     parts.push_back(lead_percent(*apart) + " % from the reference");
   std::erase(parts, "");
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return joined(parts, ", ");
 }
 
 std::string lead_percent(double ratio) {

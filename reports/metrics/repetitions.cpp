@@ -201,8 +201,7 @@ CondensedRows::CondensedRows(std::span<const RunRow> rows) {
       rows_.push_back(first);
       continue;
     }
-    Runs runs;
-    for (const std::size_t index : group) runs.push_back(rows[index].run);
+    Runs runs = mapped(group, [&](std::size_t index) { return rows[index].run; });
     const Baselines& singles = baselines.try_emplace(first.report, *first.report).first->second;
     const RepeatedRuns& repeated = repeated_.emplace_back(condensed(singles, std::move(runs)));
     rows_.push_back({first.report, repeated.middle, first.file, &repeated});

@@ -57,8 +57,8 @@ const std::vector<const Run*>& Baselines::of(const Run& run) const {
 }
 
 std::optional<double> Baselines::throughput(const Run& run) const {
-  std::vector<double> rates;
-  for (const Run* single : of(run)) rates.push_back(*single->samples_per_s.value);
+  std::vector<double> rates =
+      mapped(of(run), [](const Run* single) { return *single->samples_per_s.value; });
   return rates.empty() ? std::nullopt : std::optional(median_rate(std::move(rates)));
 }
 

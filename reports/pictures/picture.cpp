@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/ranges.h"
 
 namespace ddpbench::report::pictures {
 namespace {
@@ -237,11 +238,9 @@ void open_entry(Markup& markup, std::size_t entry, const std::string& classes) {
 }
 
 std::vector<LegendEntry> line_legend(const std::vector<ChartSeries>& series) {
-  std::vector<LegendEntry> legend;
-  for (const ChartSeries& one : series) {
-    legend.push_back({one.name, line_class(one), LegendEntry::Mark::line, line_marker(one)});
-  }
-  return legend;
+  return mapped(series, [](const ChartSeries& one) -> LegendEntry {
+    return {one.name, line_class(one), LegendEntry::Mark::line, line_marker(one)};
+  });
 }
 
 std::string line_class(const ChartSeries& series) {

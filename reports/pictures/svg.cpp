@@ -3,12 +3,12 @@
 #include "reports/pictures/svg.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/math.h"
+#include "base/ranges.h"
 #include "base/text.h"
 
 namespace ddpbench::report::pictures {
@@ -192,8 +192,7 @@ std::vector<std::string> wrapped(const std::string& text, double width, std::siz
   lines.pop_back();  // behind the last newline
   if (text.empty()) return {};
   if (lines.size() > most) {
-    lines[most - 1] = fmt::format(
-        "{}", fmt::join(lines.begin() + static_cast<std::ptrdiff_t>(most) - 1, lines.end(), " "));
+    lines[most - 1] = joined(lines | std::views::drop(most - 1), " ");
     lines.resize(most);
   }
   for (std::string& line : lines) line = fitted(line, width);

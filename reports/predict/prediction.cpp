@@ -3,13 +3,13 @@
 #include "reports/predict/prediction.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/math.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/data/report_view.h"
 #include "reports/data/settings.h"
@@ -37,14 +37,13 @@ struct Moved {
 
 std::map<int, Moved> moved_of(const Run& run) {
   std::map<int, Moved> all;
-  for (const DeviceRow& device : run.devices) {
-    for (const BucketRow& row : device.buckets) {
-      Moved& moved = all[row.bucket];
-      moved.bytes = static_cast<double>(row.bytes);
-      moved.ready_s = std::max(moved.ready_s, row.ready_s);
-      moved.arrived_s = std::max(moved.arrived_s, row.arrived_s);
-      moved.end_s = std::max(moved.end_s, row.end_s);
-    }
+  for (const BucketRow& row :
+       run.devices | std::views::transform(&DeviceRow::buckets) | std::views::join) {
+    Moved& moved = all[row.bucket];
+    moved.bytes = static_cast<double>(row.bytes);
+    moved.ready_s = std::max(moved.ready_s, row.ready_s);
+    moved.arrived_s = std::max(moved.arrived_s, row.arrived_s);
+    moved.end_s = std::max(moved.end_s, row.end_s);
   }
   return all;
 }
@@ -288,7 +287,7 @@ std::string fitted_on(std::span<const PredictedRow> rows) {
     const std::string name = name_of(row.run->strategy, row.run->world_size, row.run->servers);
     if (std::ranges::count(names, name) == 0) names.push_back(name);
   }
-  return fmt::format("{}", fmt::join(names, ", "));
+  return joined(names, ", ");
 }
 
 }  // namespace
@@ -308,9 +307,7 @@ std::vector<PredictedRow> predict(const Report& report, const std::string& name,
                      : "ddp, zero1, zero2, ps or localsgd on several devices; from one device, "
                        "--comm or --link must say what communication costs"));
   }
-  std::vector<RunRow> runs;
-  for (const PredictionLine& line : lines) runs.push_back(line[0]);
-  const RunNames names(runs);
+  const RunNames names(mapped(lines, [](const PredictionLine& line) { return line[0]; }));
   const Baselines baselines(report);
   // The buckets of `single` are those of ddp.
   const bool stands_for_ddp = options.cost && !has_strategy(usable, kDdp, 1);

@@ -155,9 +155,7 @@ Columns usual_columns(std::span<const RunRow> rows) {
 }
 
 Columns all_columns() {
-  Columns columns;
-  for (const Column& column : run_columns()) columns.push_back(&column);
-  return columns;
+  return mapped(run_columns(), [](const Column& column) { return &column; });
 }
 
 void sort_rows(std::vector<RunRow>& rows, const Column& column, bool descending) {

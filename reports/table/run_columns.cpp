@@ -4,7 +4,6 @@
 // The columns: which run it is, what it measured, and what repetitions show together. One row makes
 // both the cell of the table and the field of the exports, so that they cannot differ.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -87,9 +86,8 @@ Figure loss_scaling(const Run& run) {
 
 // "overlap=on,bucket_cap_mb=25".
 FieldValue options(const RunRow& row) {
-  std::vector<std::string> words;
-  for (const auto& [name, value] : row.run->strategy_options) words.push_back(name + "=" + value);
-  return {fmt::format("{}", fmt::join(words, ","))};
+  return {joined(row.run->strategy_options, ",",
+                 [](const auto& option) { return option.first + "=" + option.second; })};
 }
 
 // "adam,lr=0.001,lr_schedule=cosine": name, numbers and choices of the optimizer.
@@ -104,7 +102,7 @@ FieldValue update(const RunRow& row) {
 }
 
 FieldValue hosts(const RunRow& row) {
-  return said(fmt::format("{}", fmt::join(row.report->environment.hosts, "+")), *row.run);
+  return said(joined(row.report->environment.hosts, "+"), *row.run);
 }
 
 FieldValue commit(const RunRow& row) {
@@ -161,7 +159,7 @@ FieldValue busy_shares(const RunRow& row) {
     shares.push_back(share.value ? fmt::format("{:.0f}", 100 * *share.value) : "-");
   }
   if (!knows_busy_shares(run)) return {{}, missing_reason(first, run)};
-  return {fmt::format("{}", fmt::join(shares, "/"))};
+  return {joined(shares, "/")};
 }
 
 FieldValue value_of(const Field& field, const RunRow& row) {

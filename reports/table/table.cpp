@@ -3,7 +3,6 @@
 #include "reports/table/table.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -34,7 +33,7 @@ std::string marks_of(const RunRow& row, Footnotes& footnotes) {
   for (const char letter : row.marks) marks.push_back(fmt::format("[{}]", letter));
   if (is_bare(*row.run)) marks.emplace_back(to_string(row.run->status));
   for (const std::string& note : row_notes(row)) marks.push_back(footnotes.mark(note));
-  return fmt::format("{}", fmt::join(marks, " "));
+  return joined(marks, " ");
 }
 
 // Whether --steps ended the epochs before they had seen the whole training set. An incomplete batch
@@ -50,12 +49,11 @@ TextTable table_of(std::span<const RunRow> marked, const Columns& columns,
   TextTable table;
   Footnotes footnotes;
   for (const Column* column : columns) {
-    TextColumn& shown =
-        table.columns.emplace_back(TextColumn{"", column->heading, column->is(kLeft)});
-    for (const RunRow& row : marked) shown.cells.push_back(printable(column->cell(row)));
+    const auto cell = [column](const RunRow& row) { return printable(column->cell(row)); };
+    table.columns.push_back({"", column->heading, column->is(kLeft), 0, mapped(marked, cell)});
   }
   TextColumn marks{.left = true};
-  for (const RunRow& row : marked) marks.cells.push_back(marks_of(row, footnotes));
+  marks.cells = mapped(marked, [&](const RunRow& row) { return marks_of(row, footnotes); });
   if (std::ranges::count(marks.cells, "") < std::ssize(marked))
     table.columns.push_back(std::move(marks));
   if (const auto equal = std::ranges::count_if(marked, &RunRow::is_equal); equal > 0) {

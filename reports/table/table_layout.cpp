@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/ranges.h"
 #include "base/text.h"
 
 namespace ddpbench::report {
@@ -72,9 +73,7 @@ void TextTable::add_row(std::vector<std::string> cells) {
 }
 
 std::vector<std::string> TextTable::row(std::size_t number) const {
-  std::vector<std::string> cells;
-  for (const TextColumn& column : columns) cells.push_back(column.cells[number]);
-  return cells;
+  return mapped(columns, [number](const TextColumn& column) { return column.cells[number]; });
 }
 
 std::string heading(const TextColumn& column) {
@@ -87,8 +86,8 @@ std::string render_rows(TextTable table, std::size_t width) {
   }
   if (const std::size_t wide = width_of(table); width > 0 && wide > width)
     shorten_names(table, wide - width);
-  std::vector<std::size_t> widths;
-  for (const TextColumn& column : table.columns) widths.push_back(width_of(column));
+  const std::vector<std::size_t> widths =
+      mapped(table.columns, [](const TextColumn& column) { return width_of(column); });
   std::string text = line_of(table, widths, &TextColumn::top);
   if (text == "\n") text.clear();  // headings of one line
   text += line_of(table, widths, &TextColumn::bottom);

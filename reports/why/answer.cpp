@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <set>
 
 #include "base/math.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/metrics/comparison.h"
 #include "reports/metrics/metrics.h"
@@ -35,9 +35,7 @@ constexpr double kWinnerTail = 0.005;
 const Run& first_run(const Standing& standing) { return *standing.runs.front().run; }
 
 std::vector<double> logarithms_of(const Standing& standing) {
-  std::vector<double> values = rates_of(standing);
-  for (double& value : values) value = std::log(value);
-  return values;
+  return mapped(rates_of(standing), [](double rate) { return std::log(rate); });
 }
 
 std::string in_percent(double ratio) { return lead_percent(ratio) + " %"; }
@@ -76,14 +74,13 @@ Rivals rivals_of(const std::vector<Contest>& all) {
   std::vector<std::vector<double>> logarithms;
   rivals.yardstick = find_yardstick(all);
   rivals.equal_work = find_yardstick(all, true);
-  for (const Contest& contest : all) {
-    for (const Standing& standing : contest.standings) {
-      const Run& run = first_run(standing);
-      if (run.oversubscribed) continue;
-      logarithms.push_back(logarithms_of(standing));
-      if (run.world_size == 1 && run.servers > 0) continue;  // on one device, and not equal to it
-      (run.world_size > 1 ? rivals.several : rivals.one).push_back(standing);
-    }
+  for (const Standing& standing :
+       all | std::views::transform(&Contest::standings) | std::views::join) {
+    const Run& run = first_run(standing);
+    if (run.oversubscribed) continue;
+    logarithms.push_back(logarithms_of(standing));
+    if (run.world_size == 1 && run.servers > 0) continue;  // on one device, and not equal to it
+    (run.world_size > 1 ? rivals.several : rivals.one).push_back(standing);
   }
   rivals.noise = pooled_variance(logarithms);
   for (std::vector<Standing>* side : {&rivals.one, &rivals.several})
@@ -97,9 +94,7 @@ Rivals rivals_of(const std::vector<Contest>& all) {
 using Standings = std::vector<const Standing*>;
 
 Standings pointers(const std::vector<Standing>& standings) {
-  Standings all;
-  for (const Standing& standing : standings) all.push_back(&standing);
-  return all;
+  return mapped(standings, [](const Standing& standing) { return &standing; });
 }
 
 // The first, which is the fastest, and those that noise does not tell from it.
@@ -130,7 +125,7 @@ std::string joined_names(const std::vector<const Standing*>& standings) {
   const bool alike = std::ranges::all_of(ends, [&](const auto& text) { return text == ends[0]; });
   if (alike) return fmt::format("{}{}", fmt::join(first_few(names), " or "), ends[0]);
   for (std::size_t i = 0; i < names.size(); ++i) names[i] += ends[i];
-  return fmt::format("{}", fmt::join(first_few(std::move(names)), " or "));
+  return joined(first_few(std::move(names)), " or ");
 }
 
 std::vector<std::string> no_answer(const Rivals& rivals, const std::string& what) {
@@ -224,7 +219,7 @@ std::string head_words(const Rivals& rivals, const std::vector<const Standing*>&
     const std::string name = standing->name.substr(0, standing->name.find(" on ")) + " ";
     if (!range.empty()) ranges.push_back((equals.size() > 1 ? name : "") + range);
   }
-  std::string words = fmt::format("{}", fmt::join(first_few(rates), " and "));
+  std::string words = joined(first_few(rates), " and ");
   if (rivals.one.empty()) return fmt::format("{}: {} samples/s{}.", names, words, lead);
   const Standing& single = rivals.one[0];
   words += " against " + short_number(single.samples_per_s);
@@ -276,10 +271,8 @@ std::vector<std::string> answer_of(std::span<const RunRow> rows, std::set<const 
                                     sure_words(rivals, equals) + unranked_words(rivals, equals)};
   const int most = first_run(best).world_size;
   if (!rivals.one.empty() && best.samples_per_s < most * rivals.one[0].samples_per_s) {
-    std::vector<Verdict> verdicts;
     const Lender lender(*best.runs.front().report);
-    for (const RunRow& row : best.runs) verdicts.push_back(explain(*row.report, *row.run, lender));
-    lines.push_back(fmt::format("Why not {}: {}.", most, cause_words(verdicts)));
+    lines.push_back(fmt::format("Why not {}: {}.", most, cause_words(explain(best.runs, lender))));
   }
   return lines;
 }

@@ -3,7 +3,6 @@
 #include "reports/why/why.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -80,9 +79,7 @@ Verdict combined(std::span<const RunRow> runs, std::span<const Verdict> verdicts
     verdict.sentence = cause_words(verdicts);
     verdict.advice.clear();
   }
-  std::vector<double> steps;
-  for (const Verdict& one : verdicts) steps.push_back(one.step_s);
-  verdict.step_s = median(std::move(steps));
+  verdict.step_s = median(mapped(verdicts, &Verdict::step_s));
   for (std::size_t part = 0; part < verdict.parts.size(); ++part) {
     for (Figure VerdictPart::*member :
          {&VerdictPart::seconds, &VerdictPart::share, &VerdictPart::lost_s}) {
@@ -109,7 +106,7 @@ std::string parts_line(const Verdict& verdict, const Run& run) {
     const double share = (*part.seconds.value - *part.lost_s.value) / verdict.step_s;
     other |= add(kept, part, share) && part.key != "compute_s";
   }
-  std::string text = fmt::format("{}", fmt::join(parts, ", "));
+  std::string text = joined(parts, ", ");
   if (!other) return text;
   const std::string divided =
       run.scaling_mode == "strong" ? fmt::format("'s step divided by {}", run.world_size) : "";
@@ -143,13 +140,15 @@ std::vector<Explanation> explanations(std::span<const RunRow> rows) {
   for (auto& [key, runs] : grouped(rows | std::views::filter(is_explained), [](const RunRow& row) {
          return std::pair(row.report, cell_key(*row.run));
        })) {
-    std::vector<Verdict> verdicts;
     const Lender& lender = lenders.try_emplace(key.first, *key.first).first->second;
-    for (const RunRow& row : runs) verdicts.push_back(explain(*row.report, *row.run, lender));
-    Verdict verdict = combined(runs, verdicts);
+    Verdict verdict = combined(runs, explain(runs, lender));
     found.push_back({std::move(runs), std::move(verdict)});
   }
   return found;
+}
+
+std::vector<Verdict> explain(std::span<const RunRow> runs, const Lender& lender) {
+  return mapped(runs, [&](const RunRow& row) { return explain(*row.report, *row.run, lender); });
 }
 
 Verdict explain(const Report& report, const Run& run, const Lender& lender) {
@@ -183,9 +182,7 @@ std::string render_why(std::span<const RunRow> rows, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
   const bool several = !rows.empty() && from_several_files(rows);
   const std::vector<Explanation> all = explanations(rows);
-  std::vector<RunRow> runs;
-  for (const Explanation& one : all) runs.push_back(one.runs[0]);
-  const RunNames names(runs);
+  const RunNames names(mapped(all, [](const Explanation& one) { return one.runs[0]; }));
   std::string text;
   for (const auto& [own, verdict] : all) {
     const Run& run = *own[0].run;

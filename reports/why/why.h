@@ -43,6 +43,7 @@ struct Verdict {
 // Explains a run on several devices against these `single` runs of its report. REQUIRES: `run` is
 // in `report`.
 Verdict explain(const Report& report, const Run& run, const Lender& lender);
+std::vector<Verdict> explain(std::span<const RunRow> runs, const Lender& lender);
 
 // The repetitions of a setting on several devices that timed steps, explained together: the median
 // of each part, and the cause of at least two thirds of them as in one of these; else the causes

@@ -258,9 +258,7 @@ Lender::Times Lender::times_of(std::vector<const Run*> singles) {
     all.push_back(rank_times(single->phases, single->step.time_s->median));
   }
   const auto set_median = [&](double RankTimes::*member) {
-    std::vector<double> values;
-    for (const RankTimes& one : all) values.push_back(one.*member);
-    times.median.*member = median(std::move(values));
+    times.median.*member = median(mapped(all, member));
   };
   set_median(&RankTimes::step_s);
   for (const PhaseName& phase : kWorkPhases) set_median(phase.time);

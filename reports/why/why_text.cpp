@@ -89,12 +89,11 @@ std::string busy_machine(const Case& c) {
 
 std::string slow_rank(const Case& c) {
   const Stragglers& stragglers = c.split.stragglers;
-  std::vector<std::string> names;
-  for (const DeviceRow* device : stragglers.ranks) {
-    names.push_back(fmt::format("{} ({} on {})", device->rank, device->device, device->host));
-  }
+  const std::string names = joined(stragglers.ranks, ", ", [](const DeviceRow* device) {
+    return fmt::format("{} ({} on {})", device->rank, device->device, device->host);
+  });
   std::string text = share_of_step(
-      fmt::format("waiting for {} {}", plural(names.size(), "rank"), fmt::join(names, ", ")),
+      fmt::format("waiting for {} {}", plural(stragglers.ranks.size(), "rank"), names),
       c.split.parts.straggler_wait_s, c);
   text += stragglers.phase.empty()
               ? ": its gradients arrive last in most steps, though none of its phases takes longer"
@@ -188,15 +187,14 @@ std::string smaller_buckets(const Case& c) {
 
 std::string primary_device(const Case& c) {
   const double exposed_s = c.split.parts.comm_exposed_s, rank_s = c.split.rank.comm_exposed_s;
-  std::vector<std::string> transfers;  // they add up to the part of the step
-  for (const auto& [name, seconds] : c.split.transfers) {
-    transfers.push_back(
-        fmt::format("{} {}", name, milliseconds(rank_s > 0 ? exposed_s / rank_s * seconds : 0)));
-  }
+  const auto words = [&](const auto& transfer) {  // they add up to the part of the step
+    const double seconds = rank_s > 0 ? exposed_s / rank_s * transfer.second : 0;
+    return fmt::format("{} {}", transfer.first, milliseconds(seconds));
+  };
   return fmt::format(
       "{}: {} run one after the other through device 0, with nothing computed meanwhile",
       share_of_step("moving batch, parameters and gradients", exposed_s, c),
-      fmt::join(transfers, ", "));
+      joined(c.split.transfers, ", ", words));
 }
 
 std::string servers(const Case& c) {

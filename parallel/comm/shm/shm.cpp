@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ShmEngine: carries out one rank's operations in shared memory.
+#include "base/ranges.h"
 #include "parallel/comm/comm_module.h"
 
 #include <unistd.h>
@@ -220,11 +221,9 @@ std::unique_ptr<Communicator> make_shm(Store& store, int rank, int size,
 std::vector<std::unique_ptr<Communicator>> make_thread_shm(int size, const WorldOptions& options) {
   ensure(size >= 1, "a communicator of {} threads", size);
   const auto block = ControlBlock::create(options.name, size, FutexScope::process);
-  std::vector<std::unique_ptr<Communicator>> communicators;
-  for (int rank = 0; rank < size; ++rank) {
-    communicators.push_back(std::make_unique<ShmCommunicator>(block, rank, options));
-  }
-  return communicators;
+  return mapped(std::views::iota(0, size), [&](int rank) -> std::unique_ptr<Communicator> {
+    return std::make_unique<ShmCommunicator>(block, rank, options);
+  });
 }
 
 }  // namespace ddpbench::comm
