@@ -19,11 +19,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "bench/host/terminal.h"
 #include "bench/launchers/agent_link.h"
 #include "bench/launchers/agent_source.h"
-#include "bench/launchers/host_list.h"
 #include "bench/launchers/rank_hosts.h"
 #include "bench/options/option_source.h"
 #include "bench/run/launch_run.h"
@@ -102,7 +102,7 @@ class AgentHosts final : public RunHosts {
 AgentHosts::AgentHosts(std::unique_ptr<AgentSource> source)
     : source_(std::move(source)), hosts_(source_->agents()), links_(hosts_.size()) {
   connect(first_agents(links_.size()));
-  for (const HostLink& link : links_) views_.push_back(*link.view());
+  views_ = mapped(links_, [](const HostLink& link) { return *link.view(); });
   decoded_.resize(links_.size());
   find_leaders();
   computers_ = leaders_;
@@ -170,12 +170,10 @@ AgentHosts::CoreSet AgentHosts::cores_for(std::size_t agent, std::size_t devices
 }
 
 RankHosts AgentHosts::hosts_of(const std::vector<std::size_t>& places) const {
-  std::vector<RankHosts::Member> members;
-  for (const std::size_t agent : places) {
+  return RankHosts(mapped(places, [this](std::size_t agent) -> RankHosts::Member {
     const HostView& seen = view(agent);
-    members.push_back({seen.name, seen.mark, seen.environment.tcp_congestion_control});
-  }
-  return RankHosts(members);
+    return {seen.name, seen.mark, seen.environment.tcp_congestion_control};
+  }));
 }
 
 // The first agent has rank 0, whose environment is that of the report.
@@ -318,9 +316,7 @@ std::vector<report::MachineSnapshot> AgentHosts::snapshots() {
     const auto [machine, is_first] = seen.try_emplace(leader_of(agent), own);
     if (!is_first) machine->second.add_own(own);
   }
-  std::vector<report::MachineSnapshot> all;
-  for (const std::size_t leader : computers_) all.push_back(seen[leader]);
-  return all;
+  return mapped(computers_, [&seen](std::size_t leader) { return seen[leader]; });
 }
 
 // A connection that is gone is made anew, since its host may be back; where it is not, run() names

@@ -3,7 +3,6 @@
 #include "bench/launchers/agent_source.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "bench/host/terminal.h"
 #include "bench/launchers/meeting.h"
@@ -60,11 +60,10 @@ class ShellAgents final : public AgentSource {
       }
     }
     if (interrupt_requested()) throw Interrupted();
-    std::vector<std::string> lost;
-    for (const std::size_t host : wanted) {
-      if (!links[host].lost().empty()) lost.push_back(links[host].lost());
-    }
-    if (!lost.empty()) throw CommError(fmt::format("{}", fmt::join(lost, "\n")));
+    std::vector<std::string> lost =
+        mapped(wanted, [&](std::size_t host) { return links[host].lost(); });
+    std::erase(lost, "");
+    if (!lost.empty()) throw CommError(joined(lost, "\n"));
   }
 
  private:
@@ -192,9 +191,9 @@ class Arrivals {
 };
 
 std::vector<HostSlots> slot_each(int count) {
-  std::vector<HostSlots> agents;
-  for (int rank = 0; rank < count; ++rank) agents.push_back({fmt::format("rank {}", rank), 1});
-  return agents;
+  return mapped(std::views::iota(0, count), [](int rank) {
+    return HostSlots{fmt::format("rank {}", rank), 1};
+  });
 }
 
 class AgentsBeside final : public AgentSource {
@@ -258,12 +257,10 @@ std::map<std::string, std::string> mpirun_variables(const std::string& interface
 }
 
 std::string host_words(const LauncherCommand& command) {
-  std::vector<std::string> words;
-  for (const HostSlots& host : command.hosts) {
+  return joined(command.hosts, ",", [&command](const HostSlots& host) {
     const std::string name = host_address_of(host);
-    words.push_back(command.name == kMpirun ? fmt::format("{}:{}", name, host.slots) : name);
-  }
-  return fmt::format("{}", fmt::join(words, ","));
+    return command.name == kMpirun ? fmt::format("{}:{}", name, host.slots) : name;
+  });
 }
 
 class AgentsOfLauncher final : public AgentSource {

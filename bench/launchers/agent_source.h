@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/launchers/agent_link.h"
-#include "bench/launchers/host_list.h"
+#include "bench/launchers/rank_hosts.h"
 #include "bench/run/launch_run.h"
 #include "parallel/launch/rank_environment.h"
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "bench/host/host_limits.h"
 #include "bench/launchers/agent_source.h"
 #include "bench/launchers/rank_hosts.h"
@@ -135,10 +136,8 @@ std::unique_ptr<AgentSource> agents_of(const Options& options, int most, Launche
 }
 
 std::vector<const Options*> entries_of(const Options& options) {
-  std::vector<const Options*> all;
-  for (const Options& entry : options.runs) all.push_back(&entry);
-  if (all.empty()) all.push_back(&options);
-  return all;
+  if (options.runs.empty()) return {&options};
+  return mapped(options.runs, [](const Options& entry) { return &entry; });
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/launchers/host_list.h"
+#include "bench/launchers/rank_hosts.h"
 #include "bench/options/options.h"
 #include "bench/run/launch_run.h"
 #include "parallel/launch/rank_environment.h"

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/launchers/host_list.h"
+#include "bench/launchers/rank_hosts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
