@@ -158,6 +158,11 @@ class GradientExchange {
 // What the rows of strategies.cpp name.
 using MakeExchange = std::unique_ptr<GradientExchange>(const StrategyConfig& config,
                                                        const StrategyContext& context);
+template <typename Exchange>
+std::unique_ptr<GradientExchange> make_exchange(const StrategyConfig& config,
+                                                const StrategyContext& context) {
+  return std::make_unique<Exchange>(config, context);
+}
 // `ddp`: gradients are averaged by all-reduce, and every rank updates its own copy (Li et al., VLDB
 // 2020). Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients.
 MakeExchange make_all_reduce;

@@ -381,14 +381,4 @@ void ShardedGradients::settle(std::size_t b) {
   add(*context_.backends[0], replica_->stream(), to, 1, from.data);
 }
 
-std::unique_ptr<GradientExchange> make_sharded(const StrategyConfig& config,
-                                               const StrategyContext& context) {
-  return std::make_unique<Sharded>(config, context);
-}
-
-std::unique_ptr<GradientExchange> make_sharded_gradients(const StrategyConfig& config,
-                                                         const StrategyContext& context) {
-  return std::make_unique<ShardedGradients>(config, context);
-}
-
 }  // namespace ddpbench

@@ -106,12 +106,7 @@ class ShardedGradients : public Sharded {
   Buffer zeros_;             // for the longest gap, where the loss is scaled
 };
 
-// What the rows of strategies.cpp name.
-// `zero1`: as ddp, but each rank updates its own part of every bucket.
-MakeExchange make_sharded;
-// `zero2`: and each rank keeps the gradients of its parts alone.
-MakeExchange make_sharded_gradients;
-// `zero3`: and its parts of the weights, which are gathered unit by unit (sharded_units.cpp).
+// zero3: and weights, which are gathered unit by unit (sharded_units.cpp).
 MakeExchange make_sharded_units;
 
 }  // namespace ddpbench

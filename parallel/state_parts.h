@@ -3,7 +3,7 @@
 //
 // StatePart: a piece of what training goes on from beside weights and running statistics, and the
 // rank that has it. Whatever a strategy keeps, in shards, on servers or on each replica, is listed
-// as parts, which training_state.h moves between ranks and files.
+// as parts, which training_state.h moves between ranks and files; its source has the functions.
 #pragma once
 
 #include <cstddef>

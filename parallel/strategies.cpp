@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "parallel/comm_hook.h"
 #include "parallel/pipeline_stage.h"
 #include "parallel/replica.h"
@@ -57,7 +58,7 @@ constexpr StrategyTraits kStrategies[] = {
      .overlaps = true,
      .records_steps = true,
      .plan = plan_rank_per_replica,
-     .exchange = make_sharded},
+     .exchange = make_exchange<Sharded>},
     {.name = "zero2",
      .words = "zero1 with the gradients in shards, too",
      .gradient_path = "are averaged where they are updated, and kept nowhere else",
@@ -67,7 +68,7 @@ constexpr StrategyTraits kStrategies[] = {
      .overlaps = true,
      .records_steps = true,
      .plan = plan_rank_per_replica,
-     .exchange = make_sharded_gradients},
+     .exchange = make_exchange<ShardedGradients>},
     {.name = "zero3",
      .words = "zero2 with the weights in shards, too (FSDP)",
      .gradient_path = "are averaged where they are updated; weights are gathered unit by unit",
@@ -116,11 +117,9 @@ std::vector<RankPlan> plan_one_rank(const StrategyConfig& config) {
 }
 
 std::vector<RankPlan> plan_rank_per_replica(const StrategyConfig& config) {
-  std::vector<RankPlan> ranks;
-  for (int r = 0; r < config.replicas; ++r) {
-    ranks.push_back({.replicas = {r}, .shards = {r}, .batch = config.per_device_batch});
-  }
-  return ranks;
+  return mapped(first_integers(config.replicas), [&config](int r) -> RankPlan {
+    return {.replicas = {r}, .shards = {r}, .batch = config.per_device_batch};
+  });
 }
 
 std::vector<RankPlan> plan_reference(const StrategyConfig& config) {
