@@ -3,9 +3,6 @@
 //
 // The rows of the table of options that say how a network is trained: batches, optimizer, learning
 // rate, length.
-#include <algorithm>
-#include <iterator>
-
 #include "bench/options/option_table.h"
 #include "kernels/ops/optimizer.h"
 
@@ -16,7 +13,9 @@ constexpr double kMostSteps = 1e12, kMostSamples = 1 << 24;
 constexpr ValueRule kBelowOne = {.maximum = 1, .below_maximum = true};
 constexpr ValueRule kInsideOne = {.maximum = 1, .above_minimum = true, .below_maximum = true};
 
-Definitions batch_and_length_options() {
+}  // namespace
+
+Definitions training_options() {
   return {
       {"batch-size", kPerRun | kBare, "N,...", &Options::batch_sizes, between(1, kMostSamples),
        "Samples per device and step (weak scaling). Excludes --global-batch-size.",
@@ -60,11 +59,6 @@ Definitions batch_and_length_options() {
        "The incomplete batch at an epoch's end: filled by wrapping around, or left out."},
       {"seed", kPlannedByFit, "N", &Options::seed, anything(),
        "Seed of the random start weights, sample order and synthetic data."},
-  };
-}
-
-Definitions optimizer_options() {
-  return {
       {"optimizer", kPerRun | kPlannedByFit, "", &Options::optimizer,
        one_of({ops::kOptimizerNames.begin(), ops::kOptimizerNames.end()}),
        "What updates parameters: on replicas, or on the servers of ps.", "", "/optimizer/name"},
@@ -73,9 +67,11 @@ Definitions optimizer_options() {
   };
 }
 
-// The numbers of the optimizer, as PyTorch's classes have them.
-Definitions optimizer_numbers() {
+// The numbers of the optimizer, as PyTorch's classes have them, and how the learning rate changes
+// from step to step, as its schedulers do it.
+Definitions expert_training_options() {
   const OnlyWith sgd = {"optimizer", {"sgd"}}, adam = {"optimizer", {"adam", "adamw"}};
+  const OnlyWith step = {"lr-schedule", {"step"}}, cosine = {"lr-schedule", {"cosine"}};
   return {
       {"momentum", kPerRun | kPlannedByFit, "M", &Options::momentum, kBelowOne, "sgd: momentum.",
        "", "/optimizer/momentum", sgd},
@@ -96,13 +92,6 @@ Definitions optimizer_numbers() {
        "0 (adamw: 0.01)", "/optimizer/weight_decay"},
       {"lr-scaling", kPerRun, "", &Options::lr_scaling, one_of({"none", "linear"}),
        "linear multiplies the learning rate by the number of devices times accumulation steps."},
-  };
-}
-
-// How the learning rate changes from step to step, as PyTorch's schedulers.
-Definitions schedule_options() {
-  const OnlyWith step = {"lr-schedule", {"step"}}, cosine = {"lr-schedule", {"cosine"}};
-  return {
       {"lr-schedule", kPerRun, "", &Options::lr_schedule,
        one_of({ops::kScheduleNames.begin(), ops::kScheduleNames.end()}),
        "How the learning rate changes: not at all, by a factor every --lr-step-size steps, or "
@@ -123,20 +112,6 @@ Definitions schedule_options() {
        "The share of the rate from which it grows in the first --lr-warmup-steps.", "", "",
        OnlyWith{"lr-warmup-steps"}},
   };
-}
-
-}  // namespace
-
-Definitions training_options() {
-  Definitions all = batch_and_length_options();
-  std::ranges::move(optimizer_options(), std::back_inserter(all));
-  return all;
-}
-
-Definitions expert_training_options() {
-  Definitions all = optimizer_numbers();
-  std::ranges::move(schedule_options(), std::back_inserter(all));
-  return all;
 }
 
 }  // namespace ddpbench::bench
