@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists and texts made of the elements of a range.
+// Lists, texts and figures made of the elements of a range.
 #pragma once
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -15,6 +16,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "base/ranges.h"
 
 namespace ddpbench {
 
@@ -36,6 +39,13 @@ std::string joined(Range&& range, std::string_view between) {
 template <typename Range, typename Words>
 std::string joined(Range&& range, std::string_view between, Words words_of) {
   return joined(mapped(range, words_of), between);
+}
+
+// The largest of `least` and of what `value_of` gives for the elements of `range`.
+template <typename Range, typename T, typename Value>
+T largest(Range&& range, T least, Value value_of) {
+  for (auto&& element : range) least = std::max<T>(least, std::invoke(value_of, element));
+  return least;
 }
 
 // The elements with what `key_of` gives for them, those of one key together, in the order of the

@@ -3,7 +3,6 @@
 #include "bench/comm/comm_job.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/json_members.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "bench/comm/collective_case.h"
 #include "parallel/comm_backends.h"
@@ -188,11 +188,10 @@ std::string resolve_comm(Options& options, const HostDevices& host, const RunHos
 }
 
 nlohmann::ordered_json comm_config(const Options& options) {
-  std::vector<nlohmann::json> ranks;
-  for (const std::string& word : options.ranks) {
+  const auto ranks = mapped(options.ranks, [](const std::string& word) {
     const auto number = number_in<int>(word);
-    ranks.push_back(number ? nlohmann::json(*number) : nlohmann::json(word));
-  }
+    return number ? nlohmann::json(*number) : nlohmann::json(word);
+  });
   return {{"command", "comm"},
           {"op", options.operations},
           {"sizes", parse_sizes(options.sizes)},
@@ -211,9 +210,7 @@ nlohmann::ordered_json comm_config(const Options& options) {
 }
 
 std::size_t CommJob::largest_bytes() const {
-  std::size_t largest = 0;
-  for (const CommRow& row : rows) largest = std::max(largest, bytes(row));
-  return largest;
+  return largest(rows, std::size_t{0}, [this](const CommRow& row) { return bytes(row); });
 }
 
 int CommJob::sharers(int rank) const {

@@ -143,11 +143,8 @@ std::vector<const Options*> entries_of(const Options& options) {
 }  // namespace
 
 int most_processes(const Options& options) {
-  int most = 1;
-  for (const RunCell& cell : plan_matrix(options)) {
-    most = std::max(most, cell.world_size + cell.servers);
-  }
-  return most;
+  return largest(plan_matrix(options), 1,
+                 [](const RunCell& cell) { return cell.world_size + cell.servers; });
 }
 
 std::unique_ptr<RunHosts> make_hosts(const Options& options, int most,
@@ -167,8 +164,7 @@ std::unique_ptr<RunHosts> make_hosts(const Options& options, int most,
 void fit_to_world(Options& options, const launch::RankEnvironment& environment) {
   const int processes = environment.world_size;
   const auto fit = [processes](Options& one) {
-    int servers = 0;
-    for (const RunCell& cell : plan_matrix(one)) servers = std::max(servers, cell.servers);
+    const int servers = largest(plan_matrix(one), 0, &RunCell::servers);
     if (processes - servers < 1) {
       throw ConfigError(fmt::format("{} processes cannot be {} servers and at least 1 worker",
                                     processes, servers));

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/ranges.h"
 #include "bench/options/option_table.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
@@ -20,12 +21,9 @@ namespace {
 
 // Returns "single: one device. dp: one process, a thread per device." and so on.
 std::string strategies_in_words() {
-  std::string text;
-  for (const StrategyTraits& row : all_strategies()) {
-    if (!row.is_listed) continue;
-    text += fmt::format("{}: {}. ", row.name, row.words);
-  }
-  return text;
+  return joined(
+      all_strategies() | std::views::filter(&StrategyTraits::is_listed), "",
+      [](const StrategyTraits& row) { return fmt::format("{}: {}. ", row.name, row.words); });
 }
 
 constexpr double kMostCrop = 8192;

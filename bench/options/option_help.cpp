@@ -208,10 +208,9 @@ std::string topic_help(const std::string& topic, const std::vector<CommandSummar
            two_columns("runs: LIST", kRunsHelp);
   }
   if (topic == "exit-codes") {
-    std::string text;
-    for (const ExitCode& exit : kExitCodes)
-      text += fmt::format("{:>3}  {}\n", exit.code, exit.meaning);
-    return text;
+    return joined(kExitCodes, "", [](const ExitCode& exit) {
+      return fmt::format("{:>3}  {}\n", exit.code, exit.meaning);
+    });
   }
   const auto command = std::ranges::find(commands, topic, &CommandSummary::name);
   if (command != commands.end()) return command->help();

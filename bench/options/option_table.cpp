@@ -3,7 +3,6 @@
 #include "bench/options/option_table.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>

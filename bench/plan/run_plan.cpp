@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "bench/plan/training_checkpoint.h"
 #include "kernels/nn/model/model_reader.h"
@@ -268,11 +269,9 @@ DeviceChoice choose_kind(const std::string& device, const std::string& backend,
 }
 
 std::vector<int> next_gpus(const CudaProbe& cuda, int devices) {
-  std::vector<int> gpus;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(devices); ++i) {
-    gpus.push_back(cuda.devices[i % cuda.devices.size()].ordinal);
-  }
-  return gpus;
+  return mapped(std::views::iota(0, devices), [&cuda](int device) {
+    return cuda.devices[static_cast<std::size_t>(device) % cuda.devices.size()].ordinal;
+  });
 }
 
 void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int devices,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of --checkpoint: safetensors with the tensors of gather_state (parallel/state_parts.h), and
-// as metadata how far training had come and what it trained. Any run of the same network, data,
+// Files of --checkpoint: safetensors with the tensors of gather_state (parallel/training_state.h),
+// and as metadata how far training had come and what it trained. Any run of the same network, data,
 // order, optimizer and global batch goes on from there, with any strategy. Its learning rate and
 // its number of epochs may differ.
 #pragma once

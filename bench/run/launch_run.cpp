@@ -3,7 +3,6 @@
 #include "bench/run/launch_run.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "bench/rank/rank_main.h"
 #include "kernels/runtime/shared_memory.h"
@@ -195,8 +195,8 @@ launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec
   if (sends_twice) buckets = 2 * (buckets + 1);
   const auto passes = static_cast<std::size_t>(job.cell.accumulation_steps);
   layout.bucket_capacity = job.options.observe ? layout.step_capacity * buckets * passes : 0;
-  std::size_t replicas = 1;  // the most that one rank has
-  for (const RankPlan& plan : ranks) replicas = std::max(replicas, plan.replicas.size());
+  const std::size_t replicas = largest(  // that one rank has
+      ranks, std::size_t{1}, [](const RankPlan& plan) { return plan.replicas.size(); });
   if (job.options.observe) layout.replica_capacity = layout.step_capacity * (replicas - 1);
   if (!job.options.trace_path.empty() && !job.is_reference()) {
     layout.trace_capacity = replicas * trace_capacity(job, model);

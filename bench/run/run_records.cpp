@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/ranges.h"
 #include "bench/measure/step_recorder.h"
 #include "parallel/strategies.h"
 
@@ -95,9 +96,7 @@ HostClocks::HostClocks(const RankRecords& records) {
     Clock& clock = clock_of(result.host);
     clock_of_rank_.push_back(static_cast<int>(&clock - clocks_.data()));
     if (clock.readings.empty()) clock.readings = result.clock;
-    for (const ClockReading& reading : result.clock) {
-      clock.last_s = std::max(clock.last_s, reading.at_s);
-    }
+    clock.last_s = largest(result.clock, clock.last_s, &ClockReading::at_s);
     for (const EpochResult& epoch : result.epochs) {
       extend(epoch.begin_s, epoch.end_s, clock.begin_s, clock.last_s);
     }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/ranges.h"
 #include "bench/host/environment_capture.h"
 #include "bench/run/run_records.h"
 #include "parallel/strategies.h"
@@ -210,8 +211,7 @@ void append_server(const std::vector<launch::TraceRecord>& records, const std::s
                    report::Trace& trace) {
   const int process = static_cast<int>(trace.processes.size());
   // The last start is that of the timed steps.
-  std::uint32_t last = 0;
-  for (const launch::TraceRecord& record : records) last = std::max(last, record.replica);
+  const std::uint32_t last = largest(records, 0U, &launch::TraceRecord::replica);
   std::map<std::uint32_t, std::pair<double, double>> rounds;  // of each step
   for (const launch::TraceRecord& record : records) {
     if (record.replica != last || record.step >= traced) continue;
@@ -262,11 +262,8 @@ void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankCha
     const auto rank = static_cast<std::size_t>(r);
     dropped += channels.dropped_trace(r);
     if (rank >= workers || all.steps[rank].empty()) continue;
-    std::uint32_t last = 0;
-    for (const launch::TraceRecord& record : all.trace[rank]) {
-      last = std::max(last, std::min(record.replica, kMostReplicas));
-    }
-    for (std::uint32_t i = 0; i <= last; ++i) {
+    const std::uint32_t last = largest(all.trace[rank], 0U, &launch::TraceRecord::replica);
+    for (std::uint32_t i = 0; i <= std::min(last, kMostReplicas); ++i) {
       const RankTrace& added = ranks.emplace_back(trace, job, all, r, i);
       traced = std::max(traced, added.traced());
       origin = std::min(origin.value_or(added.begin_s()), added.begin_s());

@@ -34,11 +34,6 @@ bool knows_waits(const launch::StepRecord& step) {
   return is_observed(step) && step.waits_untold == 0;
 }
 
-// Whether waiting is known in some steps; where it is in none, communication includes it.
-bool any_knows_waits(Ranks ranks) {
-  return std::ranges::any_of(ranks | std::views::join, knows_waits);
-}
-
 // Takes a figure's maximum over ranks, then the median over the steps in which it was observed.
 // `used`: whether a step's value is known.
 template <typename Value>
@@ -75,7 +70,9 @@ std::string below_bound(double clock_bound_s) {
 
 void add_communication(Ranks ranks, double clock_bound_s,
                        std::map<std::string, report::Figure>& figures) {
-  const auto used = any_knows_waits(ranks) ? knows_waits : is_observed;
+  // Where no step knows its waits, communication includes them.
+  const bool known = std::ranges::any_of(ranks | std::views::join, knows_waits);
+  const auto used = known ? knows_waits : is_observed;
   const auto take = [&](const char* key, auto value) {
     report::Figure figure = median_of_slowest(ranks, value, used);
     const bool is_vague = figure.value && *figure.value < clock_bound_s;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/ranges.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -43,9 +44,7 @@ auto progress(const RankStatus& s) {
 }
 
 std::uint64_t last_step(Ranks ranks) {
-  std::uint64_t last = 0;
-  for (const RankView& view : ranks) last = std::max(last, view.status.step);
-  return last;
+  return largest(ranks, std::uint64_t{0}, [](const RankView& view) { return view.status.step; });
 }
 
 // "in step 12 (backward)", "during setup", "while verifying"

@@ -151,8 +151,7 @@ class Supervision {
 
   std::optional<RunFailure> judge_idleness() {
     if (options_.timeout_s <= 0 || !any_alive()) return std::nullopt;
-    double latest_s = 0;
-    for (const RankView& view : views_) latest_s = std::max(latest_s, view.last_progress_s);
+    const double latest_s = largest(views_, 0.0, &RankView::last_progress_s);
     if (now_s_ - latest_s < options_.timeout_s + kLetRanksSpeak_s) return std::nullopt;
     see_stopped();
     return blame_for_stall(views_, now_s_ - latest_s);

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <map>
 
-#include "base/ranges.h"
 #include "reports/charts/chart_runs.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/noise.h"

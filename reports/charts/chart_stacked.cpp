@@ -153,7 +153,7 @@ std::string label_of(Place place, int count) {
 
 // The device at `place` with the largest peak over all repetitions, and the number of devices
 // there.
-std::pair<const DeviceRow*, int> largest(const RunGroup& group, Place place) {
+std::pair<const DeviceRow*, int> largest_device(const RunGroup& group, Place place) {
   const DeviceRow* found = nullptr;
   int most = 0;
   for (const Run* run : group.runs) {
@@ -298,7 +298,7 @@ StackedChart memory_chart(std::span<const Report> reports) {
     chart.whole = "peak of the sum";
     for (const RunGroup& group : runs.groups) {
       for (const Place place : {Place::primary, Place::others, Place::servers}) {
-        const auto [device, count] = largest(group, place);
+        const auto [device, count] = largest_device(group, place);
         if (device == nullptr) continue;
         chart.bars.push_back(bar_of(group, chart, *device, label_of(place, count)));
       }

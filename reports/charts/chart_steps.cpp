@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/ranges.h"
 #include "reports/charts/chart_runs.h"
 
 namespace ddpbench::report {
@@ -26,9 +27,8 @@ std::string unfit_steps(const Run& run) {
 }
 
 std::size_t longest(const RunGroup& group) {
-  std::size_t most = 0;
-  for (const Run* run : group.runs) most = std::max(most, run->step.samples_s.size());
-  return most;
+  return largest(group.runs, std::size_t{0},
+                 [](const Run* run) { return run->step.samples_s.size(); });
 }
 
 StepBin bin_of(const RunGroup& group, std::size_t first, std::size_t last) {
@@ -48,13 +48,10 @@ StepBin bin_of(const RunGroup& group, std::size_t first, std::size_t last) {
 std::vector<StepBin> bins_of(const RunGroup& group, std::size_t max_bins) {
   const std::size_t steps = longest(group);
   const std::size_t count = std::min(steps, max_bins);
-  std::vector<StepBin> bins;
-  for (std::size_t i = 0; i < count; ++i) {
+  return mapped(std::views::iota(std::size_t{0}, count), [&](std::size_t i) {
     // The bins' numbers of steps differ by one at most.
-    const std::size_t first = i * steps / count;
-    bins.push_back(bin_of(group, first, (i + 1) * steps / count - 1));
-  }
-  return bins;
+    return bin_of(group, i * steps / count, (i + 1) * steps / count - 1);
+  });
 }
 
 // A sample may be of several steps (localsgd).

@@ -57,11 +57,8 @@ std::vector<std::string> verdicts(RunRows rows) {
 }
 
 std::string csv_text(RunRows rows, const Columns& columns, int) {
-  std::vector<std::string> keys;
-  for (const Column* column : columns) {
-    for (const Field& field : column->fields) keys.push_back(field.key);
-  }
-  return csv_lines(keys, flat_runs(rows, columns), /*reasons=*/true);
+  const auto fields = columns | std::views::transform(&Column::fields) | std::views::join;
+  return csv_lines(mapped(fields, &Field::key), flat_runs(rows, columns), /*reasons=*/true);
 }
 
 std::string json_text_of_runs(RunRows rows, const Columns& columns, int) {

@@ -60,8 +60,7 @@ void note_order(std::span<const Report> candidate, std::span<const Report> base,
 }
 
 bool any_interrupted(std::span<const Report> reports) {
-  return std::ranges::any_of(
-      reports, [](const Report& report) { return report.status == Status::interrupted; });
+  return std::ranges::count(reports, Status::interrupted, &Report::status) > 0;
 }
 
 std::vector<std::string> notes_on_measuring(std::span<const Report> candidate,

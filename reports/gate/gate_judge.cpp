@@ -12,6 +12,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/gate/gate_parts.h"
 #include "reports/metrics/comparison.h"
@@ -359,9 +360,7 @@ void judge_pairs(std::span<const PairedCells> all, GateResult& result) {
   for (const FigureTest& test : tests) {
     add_figure(result.pairs[test.pair], judge(test, result.tests, result.options));
   }
-  for (const PairVerdict& pair : result.pairs) {
-    result.verdict = std::max(result.verdict, pair.verdict);
-  }
+  result.verdict = largest(result.pairs, result.verdict, &PairVerdict::verdict);
 }
 
 }  // namespace ddpbench::report

@@ -10,7 +10,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/html/page.h"
 #include "reports/html/sections.h"

@@ -96,11 +96,9 @@ class Sheet {
 };
 
 std::string description_of(const Picture& picture) {
-  std::string text;
-  for (const Panel& panel : picture.panels) {
-    text += (text.empty() ? "" : " ") + panel.name.title + ". " + panel.name.description;
-  }
-  return text;
+  return joined(picture.panels, " ", [](const Panel& panel) {
+    return panel.name.title + ". " + panel.name.description;
+  });
 }
 
 // The shapes and the height of a sheet. `width`: without the edges.

@@ -176,7 +176,7 @@ ScalingAxes axes_of(const ScalingChart& chart) {
   constexpr int kLinearDevices = 8;
   constexpr double kMostOverData = 4;  // the ideal line leaves the picture above this multiple
   std::map<double, std::string> counts;
-  double least_rate = chart.points.front().samples_per_s.min, most_rate = 0, ideal = 0;
+  double least_rate = chart.points.front().samples_per_s.min, most_rate = 0;
   for (const ScalingPoint& point : chart.points) {
     counts[point.devices] = std::to_string(point.devices);
     least_rate = std::min(least_rate, point.samples_per_s.min);
@@ -186,8 +186,8 @@ ScalingAxes axes_of(const ScalingChart& chart) {
   axes.most = counts.rbegin()->first;
   axes.logarithmic = axes.most > kLinearDevices && least_rate > 0;
   axes.devices = axis_of(counts, axes.logarithmic);
-  for (const auto& one : chart.ideals) ideal = std::max(ideal, one.samples_per_s_per_device);
-  ideal *= axes.most;
+  const double ideal =
+      largest(chart.ideals, 0.0, &ScalingChart::Ideal::samples_per_s_per_device) * axes.most;
   axes.rate =
       axes.logarithmic
           ? log_axis(least_rate, std::max(most_rate, ideal), kRate, kLogTicks)
@@ -257,8 +257,8 @@ void add_efficiency(const ScalingChart& chart, const ScalingAxes& axes, const Me
 
 using TrainingAxis = std::pair<Unit, Axis>;
 TrainingAxis training_axis(const AccuracyChart& chart) {
-  double most = 0;
-  for (const AccuracyPoint& point : chart.points) most = std::max(most, point.trained.max);
+  const double most =
+      largest(chart.points, 0.0, [](const auto& point) { return point.trained.max; });
   const char* const name = chart.axis == CourseAxis::samples ? "samples" : "steps";
   const Unit unit = chart.axis == CourseAxis::seconds ? time_unit(most) : Unit{name, 1};
   return {unit, axis_to(most, unit, kTicks)};

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/ranges.h"
 #include "reports/pictures/picture.h"
 
 namespace ddpbench::report::pictures {
@@ -104,9 +105,8 @@ std::string part_class(const StackedChart& chart, std::size_t part) {
 }
 
 double longest_bar(const StackedChart& chart) {
-  double largest = 0;
-  for (const StackedBar& bar : chart.bars) largest = std::max({largest, bar.whole, bar.sum()});
-  return largest;
+  return largest(chart.bars, 0.0,
+                 [](const StackedBar& bar) { return std::max(bar.whole, bar.sum()); });
 }
 
 // "ddp on 4: primary".
@@ -256,10 +256,8 @@ void draw_bins(const Strip& strip, const Unit& unit, RowPanel& rows) {
 }
 
 Panel course_panel(const StepsChart& chart, const Unit& unit, const Medium& medium) {
-  double last_step = 0;
-  for (const StepGroup& group : chart.groups) {
-    for (const StepBin& bin : group.bins) last_step = std::max(last_step, bin.last_step);
-  }
+  const auto bins = chart.groups | std::views::transform(&StepGroup::bins) | std::views::join;
+  const double last_step = largest(bins, 0.0, &StepBin::last_step);
   const Unit steps{"", 1};
   RowPanel rows(medium.row_width, chart.groups.size(), {medium.stretch * kStripHeight},
                 axis_to(last_step + 1, steps, 6), "step");
@@ -329,8 +327,8 @@ void draw_bucket(const BucketGroup& group, const BucketBar& bar, const Unit& uni
 Panel bucket_panel(const BucketsChart& chart, std::size_t index, const Medium& medium) {
   const BucketGroup& group = chart.groups[index];
   const Unit unit = time_unit(chart.end_s);
-  double label = 0;
-  for (const BucketBar& bar : group.bars) label = std::max(label, text_width(bar.label));
+  const double label =
+      largest(group.bars, 0.0, [](const BucketBar& bar) { return text_width(bar.label); });
   RowPanel rows(
       medium.row_width, group.bars.size(),
       {medium.stretch * kTimelineHeight, 0, kTimelineGap, std::min(label + 10, kMostLabel),

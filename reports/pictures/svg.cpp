@@ -239,10 +239,6 @@ void draw_y_axis(Markup& markup, const Area& area, const Axis& axis, const std::
   svg_text(markup, {0, area.top - 12}, Anchor::start, "tick", title);
 }
 
-double label_room(const Axis& axis) {
-  double most = 0;
-  for (const std::string& label : axis.labels) most = std::max(most, text_width(label));
-  return most + 8;
-}
+double label_room(const Axis& axis) { return largest(axis.labels, 0.0, text_width) + 8; }
 
 }  // namespace ddpbench::report::pictures

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/math.h"
-#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/data/report_view.h"
 #include "reports/data/settings.h"

@@ -96,10 +96,9 @@ std::string notes_text(const std::vector<std::string>& notes, std::size_t limit)
     else
       lines.push_back(note);
   }
-  std::string text;
-  for (const std::string& line : lines)
-    text += line.size() > limit ? wrap(line, limit, 4) : line + "\n";
-  return text;
+  return joined(lines, "", [limit](const std::string& line) {
+    return line.size() > limit ? wrap(line, limit, 4) : line + "\n";
+  });
 }
 
 // The table's lines, and below them its notes and what all rows have in common.

@@ -11,7 +11,6 @@
 #include <set>
 
 #include "base/math.h"
-#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/metrics/comparison.h"
 #include "reports/metrics/metrics.h"
@@ -304,10 +303,8 @@ std::string told_apart(const Settings& work, const Others& others, WorkOf work_i
 
 // What each device needs: the most that one took in a repetition; 0 where that is not known.
 double memory_of(const Standing* standing) {
-  double most = 0;
-  for (const RunRow& row : standing->runs)
-    most = std::max(most, largest_memory(*row.run).value.value_or(0));
-  return most;
+  return largest(standing->runs, 0.0,
+                 [](const RunRow& row) { return largest_memory(*row.run).value.value_or(0); });
 }
 
 std::string memory_words(double bytes) {

@@ -224,9 +224,9 @@ StepParts split_step(const Run& run, const Decomposition& result, double least_w
   parts.straggler_wait_s = rank.blocked_s() - parts.sync_batch_norm_s - parts.server_wait_s;
   if (run.world_size > 1) parts.straggler_wait_s += std::max(0.0, parts.step_s - rank.step_s);
   // Who waits for a device that waited for the lock waits for the lock.
-  double longest_s = rank.interpreter_s;
-  for (const DeviceRow& device : run.devices)
-    longest_s = std::max(longest_s, seconds_of(device.phases, "interpreter_wait_s"));
+  const double longest_s = largest(run.devices, rank.interpreter_s, [](const DeviceRow& device) {
+    return seconds_of(device.phases, "interpreter_wait_s");
+  });
   const double for_others_s = std::min(parts.straggler_wait_s, longest_s - rank.interpreter_s);
   parts.straggler_wait_s -= for_others_s;
   parts.interpreter_wait_s = rank.interpreter_s + for_others_s;

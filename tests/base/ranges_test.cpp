@@ -40,6 +40,12 @@ TEST(RangesTest, JoinsElementsAndWordsOfElements) {
   EXPECT_EQ(joined(std::vector<int>(), ", "), "");
 }
 
+TEST(RangesTest, FindsTheLargestValueButNoneBelowTheLeast) {
+  EXPECT_EQ(largest(kItems, 0, &Item::count), 3);
+  EXPECT_EQ(largest(kItems, 7, &Item::twice), 7);
+  EXPECT_EQ(largest(std::vector<Item>(), 1, &Item::count), 1);
+}
+
 TEST(RangesTest, GroupsInTheOrderOfTheFirst) {
   const auto groups = grouped(kItems, &Item::name);
   ASSERT_EQ(groups.size(), 2U);

@@ -32,6 +32,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "base/ranges.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
@@ -409,10 +410,8 @@ std::string store_proof(const std::string& secret, const std::string& server_non
 
 std::string derived_secret(const std::string& secret, const std::string& nonce) {
   ensure(!secret.empty(), "nothing can be derived without a secret");
-  std::string text;
-  for (const char byte : store_proof(secret, nonce, "", 0, "derived"))
-    text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
+  return joined(store_proof(secret, nonce, "", 0, "derived"), "",
+                [](unsigned char byte) { return fmt::format("{:02x}", byte); });
 }
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
