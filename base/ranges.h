@@ -17,8 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/ranges.h"
-
 namespace ddpbench {
 
 // What `value_of`, a function or a member, gives for each element of `range`, in its order.
