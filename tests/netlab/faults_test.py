@@ -23,7 +23,7 @@ import lab
 import netlab_test
 
 DEADLINE_S = 12
-GRACE_S = 5
+GRACE_S = 6  # mpirun that locks up in its own end is killed after 5
 # Steps that cost little processor time, as many jobs run at once: a rank that is slow in its calls
 # sleeps, in a phase it computes.
 SLOW = "--inject=slow:rank=0,ms=10"
@@ -145,7 +145,8 @@ class Faults(unittest.TestCase):
             self.assertEqual([row["rank"] for row in run["calls"]], list(range(len(made.places))))
         if in_step and is_heard and rank < run["world_size"]:  # steps of servers are not counted
             self.assertGreater(error["step"], 0, error)
-            self.assertIsNotNone(error["phase"], error)
+            # Between two epochs ranks are in a barrier of no phase.
+            self.assertTrue(error["phase"] or error["operation"] == "barrier", error)
         return report
 
     def expect_nothing_left(self, made, without=()):
