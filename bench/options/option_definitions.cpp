@@ -155,8 +155,7 @@ Definitions strategy_options() {
        "CUDA devices ahead of the steps. device (CUDA): a copy on the first device of each "
        "process, which assembles its batches itself."},
       {"deterministic", kPlannedByFit, "", &Options::deterministic, anything(),
-       "On CUDA devices use only algorithms whose results repeat bit by bit. CPU devices always "
-       "do."},
+       "On CUDA devices, and AMX in bf16, use only algorithms whose results repeat bit by bit."},
   };
 }
 

@@ -66,7 +66,8 @@ std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& dev
   // Servers beside workers on GPUs only update, in fp32.
   const ops::CudaPrecision precision =
       job.device == "cpu" ? ops::cuda_precision(job.options.precision) : ops::CudaPrecision::fp32;
-  auto backend = on_cpu ? ops::make_onednn_backend(device, ops::compute_type(precision))
+  auto backend = on_cpu ? ops::make_onednn_backend(device, ops::compute_type(precision),
+                                                   job.options.deterministic)
                         : cuda_module().make_backend(device, backend_options(job));
   // The reference then takes at once what the replicas take one slice of each.
   if (!job.is_reference() || !job.synchronises_batch_norm()) return backend;

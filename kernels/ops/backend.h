@@ -93,9 +93,11 @@ class OpBackend {
 };
 
 // oneDNN and own kernels for a CPU device, which must outlive the backend. Activations and their
-// gradients are fp32 or bf16, all else is fp32. Throws UnavailableError (why_no_cpu_bf16).
+// gradients are fp32 or bf16, all else is fp32. Results repeat bit by bit, with AMX in bf16 if
+// `deterministic`. Throws UnavailableError (why_no_cpu_bf16).
 std::unique_ptr<OpBackend> make_onednn_backend(Device& device,
-                                               DataType activations = DataType::fp32);
+                                               DataType activations = DataType::fp32,
+                                               bool deterministic = false);
 
 // Why CPU devices do not compute in bf16 here; empty: they do. If oneDNN would use AMX, this
 // requests the permission for AMX tiles, for the rest of the process.

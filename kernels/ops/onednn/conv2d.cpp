@@ -153,7 +153,8 @@ class Conv2d : public Op {
     make_backward_weights(forward);
     if (desc.needs_grad_input) make_backward_data(forward);
     const bool forced = algorithm == ConvAlgorithm::gathered;
-    if (forced || (algorithm == ConvAlgorithm::automatic && cpu_bf16_uses_amx()))
+    const bool tries = algorithm == ConvAlgorithm::automatic && !context_->deterministic;
+    if (forced || (tries && cpu_bf16_uses_amx()))
       gathered_ = plan_gathered_rows(*context_, desc, plan_.inputs[0], plan_.output, weight_);
     ensure(gathered_ || !forced, "no gathered rows of {}", where_of(desc));
     if (!gathered_ || forced) gathers_ = forced;

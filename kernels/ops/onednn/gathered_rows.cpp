@@ -27,8 +27,9 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 
-// The rows of a part, for each thread of the team.
-constexpr std::int64_t kPartRows = 4096;
+// The rows of a part, for each thread of the team: at most, and where the number of all rows
+// divides badly.
+constexpr std::int64_t kPartRows = 4096, kLeastPartRows = 1024;
 // Gathering must take at most this share of the direct way's time, the least of several rounds. A
 // first one with so many times that time ends the trial.
 constexpr double kLargestShare = 0.8, kHopeless = 4;
@@ -76,6 +77,13 @@ void gather(const Map& map, const Map& target, const Tap& tap, const BFloat16* f
   }
 }
 
+// The largest part of which all rows are a multiple; 0: it would be too small.
+std::int64_t rows_of_part(std::int64_t rows, int threads) {
+  std::int64_t part = std::min(rows, kPartRows * threads);
+  while (rows % part != 0) --part;
+  return part == rows || part >= kLeastPartRows * threads ? part : 0;
+}
+
 class ProductsOfRows : public GatheredRows {
  public:
   ProductsOfRows(const Context& context, const Conv2dDesc& desc, const Map& source,
@@ -85,10 +93,9 @@ class ProductsOfRows : public GatheredRows {
         dilation_(desc.dilation),
         source_(source),
         target_(target),
-        rows_(desc.input.shape[0] * target.height * target.width) {
+        rows_(desc.input.shape[0] * target.height * target.width),
+        part_(rows_of_part(rows_, context.threads)) {
     const std::int64_t out = target.channels, in = source.channels;
-    part_ = std::min(rows_, kPartRows * context.threads);
-    while (rows_ % part_ != 0) --part_;
     for (const bool add : {false, true})
       products_[add] = make_weight_gradient(context, DataType::bf16, part_, in, out, add);
     const Shape weight_strides = {in, 1, window_.kernel_w * out * in, out * in};
@@ -178,6 +185,8 @@ std::unique_ptr<GatheredRows> plan_gathered_rows(const Context& context, const C
                                                  const TensorLayout& target, const Desc& weight) {
   const Map from = map_of(source), to = map_of(target);
   if (desc.groups > 1 || desc.bias || from.block == 0 || to.block == 0) return nullptr;
+  const std::int64_t rows = desc.input.shape[0] * to.height * to.width;
+  if (rows_of_part(rows, context.threads) == 0) return nullptr;
   return std::make_unique<ProductsOfRows>(context, desc, from, to, weight);
 }
 

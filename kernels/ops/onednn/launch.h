@@ -31,6 +31,7 @@ struct Context {
   // What convolutions and linear layers read and write: fp32 or bf16. Weights and their gradients
   // are fp32.
   DataType activations = DataType::fp32;
+  bool deterministic = false;  // results repeat bit by bit, so no trial chooses an algorithm
   cpu::SimdLevel simd = cpu::simd_level();
   std::size_t l2_bytes = cpu::l2_bytes_per_core();
 

@@ -74,10 +74,11 @@ constexpr std::size_t kMapsPerL2 = 2;
 
 class OnednnBackend : public OpBackend {
  public:
-  OnednnBackend(Device& device, DataType activations) {
+  OnednnBackend(Device& device, DataType activations, bool deterministic) {
     limit_instructions();
     auto context = std::make_shared<onednn::Context>();
     context->activations = activations;
+    context->deterministic = deterministic;
     context->threads = device.thread_count();
     context_ = std::move(context);
   }
@@ -130,7 +131,8 @@ class OnednnBackend : public OpBackend {
 
 }  // namespace
 
-std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activations) {
+std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activations,
+                                               bool deterministic) {
   ensure(device.kind() == DeviceKind::cpu &&
              (activations == DataType::fp32 || activations == DataType::bf16),
          "the oneDNN backend computes in fp32 or bf16 on CPU devices, not in {} on {}",
@@ -139,7 +141,7 @@ std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activati
     if (const std::string reason = why_no_cpu_bf16(); !reason.empty())
       throw UnavailableError("CPU devices cannot compute in bf16 here: " + reason);
   }
-  return std::make_unique<OnednnBackend>(device, activations);
+  return std::make_unique<OnednnBackend>(device, activations, deterministic);
 }
 
 bool cpu_bf16_uses_amx() {

@@ -37,14 +37,14 @@ class GatheredRows {
   virtual void run(const void* x, const void* dy, void* dw, void* workspace) const = 0;
 };
 // x is laid out as `source`, dy as `target`, dw as `weight` ([out, in, kh, kw] in fp32). Null where
-// there is none: for several groups, a bias, other types than bf16, or maps that are no
-// image_layout. The context must outlive it.
+// there is none: for several groups, a bias, other types than bf16, maps that are no
+// image_layout, or rows whose number divides badly. The context must outlive it.
 std::unique_ptr<GatheredRows> plan_gathered_rows(const Context& context, const Conv2dDesc& desc,
                                                  const TensorLayout& source,
                                                  const TensorLayout& target,
                                                  const dnnl::memory::desc& weight);
 // Whether gathering is faster by enough. The first call in the process for a geometry tries: it
-// runs each way up to three times; both write the same result to the same place. Thread-safe.
+// runs each way up to three times; both write the gradient to the same place. Thread-safe.
 bool gathering_pays(const std::string& geometry, const std::function<void()>& direct,
                     const std::function<void()>& gathered);
 
