@@ -9,7 +9,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 // Marks functions that GPU kernels call as well.
 #ifdef __CUDACC__
@@ -35,6 +37,17 @@ constexpr std::uint64_t combine_hash(std::uint64_t hash, std::uint64_t value) {
 
 // Equal bytes give equal hashes.
 std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed = 0);
+
+// These add to a hash: a text, or a list of whole numbers with its length.
+inline std::uint64_t hash_text(std::uint64_t hash, std::string_view text) {
+  return hash_bytes(text.data(), text.size(), hash);
+}
+template <typename Integers>
+std::uint64_t hash_integers(std::uint64_t hash, const Integers& values) {
+  hash = combine_hash(hash, std::size(values));
+  for (const auto value : values) hash = combine_hash(hash, static_cast<std::uint64_t>(value));
+  return hash;
+}
 
 // So many random bytes (at most 256) in hexadecimal, from the system's source. Throws InternalError
 // when the system gives none.

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/ranges.h"
 #include "datasets/readers.h"
 #include "datasets/synthetic.h"
 
@@ -222,15 +223,14 @@ const CatalogEntry& find_in_catalog(std::string_view name) {
 }
 
 std::vector<std::string> known_datasets() {
-  std::vector<std::string> names;
-  for (const CatalogEntry& entry : catalog()) names.emplace_back(entry.name);
-  return names;
+  return mapped(catalog(), [](const CatalogEntry& entry) { return std::string(entry.name); });
 }
 
 std::vector<std::string> published_datasets() {
-  std::vector<std::string> names = known_datasets();
-  std::erase_if(names,
-                [](const std::string& name) { return find_in_catalog(name).base_url.empty(); });
+  std::vector<std::string> names;
+  for (const CatalogEntry& entry : catalog()) {
+    if (!entry.base_url.empty()) names.emplace_back(entry.name);
+  }
   return names;
 }
 

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/nn/checkpoint.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/ranges.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -23,7 +22,7 @@ std::string counted_list(const std::vector<std::string>& items, std::string_view
                          std::string_view separator) {
   constexpr std::size_t kShown = 8;
   const std::size_t shown = std::min(items.size(), kShown);
-  std::string text = fmt::format("{}", fmt::join(std::span(items).first(shown), separator));
+  std::string text = joined(std::span(items).first(shown), separator);
   if (shown < items.size()) text += fmt::format("{}and {} more", separator, items.size() - shown);
   return fmt::format("{} {} ({})", items.size(), what, text);
 }

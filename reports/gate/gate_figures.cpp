@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The figures that the gate compares, and how it speaks of them.
-#include "base/ranges.h"
 #include "reports/gate/gate_parts.h"
 
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "reports/metrics/metrics.h"
 

@@ -7,12 +7,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/random.h"
 #include "kernels/ops/flat_ops.h"
 #include "kernels/ops/op.h"
 
@@ -137,17 +135,6 @@ struct ModelSpec {
   std::vector<ops::Shape> inputs_of(const LayerSpec& layer) const;
   ops::OpPlan plan_of(const LayerSpec& layer) const { return nn::plan_of(layer, inputs_of(layer)); }
 };
-
-// Add to a hash: a text, and a list of whole numbers with its length.
-inline std::uint64_t hash_text(std::uint64_t hash, std::string_view text) {
-  return hash_bytes(text.data(), text.size(), hash);
-}
-template <typename Integers>
-std::uint64_t hash_integers(std::uint64_t hash, const Integers& values) {
-  hash = combine_hash(hash, std::size(values));
-  for (const auto value : values) hash = combine_hash(hash, static_cast<std::uint64_t>(value));
-  return hash;
-}
 
 // A hash of what the network computes and of its layers' names: equal for equal networks in any
 // file, however it is laid out. The network's name takes no part.

@@ -261,7 +261,7 @@ class Lowering {
   std::vector<std::vector<int>> versions_;  // values; the natural one first
   std::vector<bool> trained_;               // whether a tensor depends on parameters
   std::vector<LayerParameters> tensors_;    // of each layer
-  // Of each layer: whether its call is in the micro-batched part, and the call's index.
+  // Each layer has one call. This tells whether it is in the micro-batched part, and its index.
   std::vector<std::pair<bool, std::size_t>> calls_of_layers_;
 };
 

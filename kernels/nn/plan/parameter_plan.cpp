@@ -4,7 +4,6 @@
 
 #include "base/math.h"
 #include "base/random.h"
-#include "kernels/nn/model/model.h"
 
 namespace ddpbench::nn {
 namespace {
