@@ -87,14 +87,14 @@ std::int64_t rows_of_part(std::int64_t rows, int threads) {
 class ProductsOfRows : public GatheredRows {
  public:
   ProductsOfRows(const Context& context, const Conv2dDesc& desc, const Map& source,
-                 const Map& target, const Desc& weight)
+                 const Map& target, const Desc& weight, std::int64_t rows, std::int64_t part)
       : context_(&context),
         window_(desc.window),
         dilation_(desc.dilation),
         source_(source),
         target_(target),
-        rows_(desc.input.shape[0] * target.height * target.width),
-        part_(rows_of_part(rows_, context.threads)) {
+        rows_(rows),
+        part_(part) {
     const std::int64_t out = target.channels, in = source.channels;
     for (const bool add : {false, true})
       products_[add] = make_weight_gradient(context, DataType::bf16, part_, in, out, add);
@@ -186,8 +186,9 @@ std::unique_ptr<GatheredRows> plan_gathered_rows(const Context& context, const C
   const Map from = map_of(source), to = map_of(target);
   if (desc.groups > 1 || desc.bias || from.block == 0 || to.block == 0) return nullptr;
   const std::int64_t rows = desc.input.shape[0] * to.height * to.width;
-  if (rows_of_part(rows, context.threads) == 0) return nullptr;
-  return std::make_unique<ProductsOfRows>(context, desc, from, to, weight);
+  const std::int64_t part = rows_of_part(rows, context.threads);
+  if (part == 0) return nullptr;
+  return std::make_unique<ProductsOfRows>(context, desc, from, to, weight, rows, part);
 }
 
 bool gathering_pays(const std::string& geometry, const std::function<void()>& direct,

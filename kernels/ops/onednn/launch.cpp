@@ -68,7 +68,6 @@ void Launch::convert(const Conversion& conversion, const void* stored, std::byte
 }
 
 void Launch::run(std::initializer_list<const void*> addresses, void* workspace) const {
-  // Neither takes pointers to const, but no operand is written that is only read.
   if (copy_) return copy_(addresses.begin()[0], const_cast<void*>(addresses.begin()[1]));
   context_->use_team();
   auto* const base = static_cast<std::byte*>(workspace);
@@ -80,6 +79,7 @@ void Launch::run(std::initializer_list<const void*> addresses, void* workspace) 
     if (!conversion.after) convert(conversion, stored[conversion.operand], base);
   }
   if (args_.back().arg == DNNL_ARG_SCRATCHPAD) wanted[args_.size() - 1] = workspace;
+  // oneDNN takes no pointer to const, but writes to no operand that a primitive only reads.
   for (std::size_t i = 0; i < args_.size(); ++i)
     check(dnnl_memory_set_data_handle(args_[i].memory, const_cast<void*>(wanted[i])),
           "dnnl_memory_set_data_handle");

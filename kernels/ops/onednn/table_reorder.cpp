@@ -16,8 +16,8 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 
-// Of each index of each dimension, padding included: an element lies at the sum over its
-// dimensions.
+// Returns the offset of each index of each dimension, padding included, in elements. An element
+// lies at the sum over its dimensions.
 std::vector<Shape> offsets_of(const Desc& desc) {
   const Blocking blocking = *blocking_of(desc);
   const Shape dims = dims_of(desc);
