@@ -26,15 +26,16 @@
 // convolution in bf16, so 3x3 convolutions of many outputs run as the own over bf16 maps. Where the
 // library has only a plain loop in bf16, the convolution runs in fp32.
 //
-// With AMX the gradient of weights in bf16 may also run as products of gathered rows
-// (gathered_rows.cpp): oneDNN 2.6's own takes 2 to 35 times as long as such products without the
-// gathering. No rule of shapes would hold for all processors and versions of the library, so a
-// trial decides. It comes with the first gradient: then there are maps and a workspace, and a plan
-// that never runs pays nothing. It costs at most six gradients of each geometry, once in a process,
-// and all replicas in the process take its result. Processes may choose differently; their
-// gradients then differ by the order of sums in fp32. Memory is planned for both. With AVX-512
-// alone both ways take about as long, so the direct one runs, whose bits are the same in each run.
-#include <cstring>
+// With AMX both gradients in bf16 may also run in other ways: that of weights as products of
+// gathered rows (gathered_rows.cpp), that of the input as a convolution forward
+// (turned_weights.cpp). oneDNN 2.6's own take 2 to 35 times and up to 3 times as long as matrix
+// products of as many FLOPs. No rule of shapes would hold for all processors and versions of the
+// library, so a trial decides. It comes with the first gradient: then there are maps and a
+// workspace, and a plan that never runs pays nothing. It costs at most six times each gradient of
+// each geometry, once in a process, and all replicas in the process take its result. Processes may
+// choose differently; their gradients then differ by the order of sums in fp32. Memory is planned
+// for both. With AVX-512 alone both ways take about as long, so the direct one runs, whose bits are
+// the same in each run.
 #include <functional>
 
 #include "kernels/ops/backend.h"
@@ -114,10 +115,6 @@ Forward::primitive_desc plan_forward(const Context& context, const Conv2dDesc& d
                                  g.dilation, g.pads, g.end_pads);
 }
 
-bool is_plain_loop(const dnnl::primitive_desc_base& desc) {
-  return std::strstr(desc.impl_info_str(), "ref") != nullptr;
-}
-
 // Plans a gradient in the layouts that the tensors are stored in. Where the library has only a
 // plain loop for those, plans it in the layouts that it prefers (Launch reorders then).
 template <typename PrimitiveDesc>
@@ -130,6 +127,12 @@ PrimitiveDesc plan_gradient(const std::function<PrimitiveDesc(bool any)>& plan) 
   }
   return plan(true);
 }
+
+// A gradient that has two ways.
+struct Choice {
+  std::unique_ptr<ConvGradient> other;  // null: the direct way alone
+  std::optional<bool> takes_other;      // nothing before the trial
+};
 
 class Conv2d : public Op {
  public:
@@ -152,12 +155,7 @@ class Conv2d : public Op {
     make_forward(forward);
     make_backward_weights(forward);
     if (desc.needs_grad_input) make_backward_data(forward);
-    const bool forced = algorithm == ConvAlgorithm::gathered;
-    const bool tries = algorithm == ConvAlgorithm::automatic && !context_->deterministic;
-    if (forced || (tries && cpu_bf16_uses_amx()))
-      gathered_ = plan_gathered_rows(*context_, desc, plan_.inputs[0], plan_.output, weight_);
-    ensure(gathered_ || !forced, "no gathered rows of {}", where_of(desc));
-    if (!gathered_ || forced) gathers_ = forced;
+    plan_choices(algorithm);
     lay_out_workspace();
   }
 
@@ -167,11 +165,17 @@ class Conv2d : public Op {
   }
 
   void backward(Stream&, const BackwardArgs& args) override {
-    auto* const workspace = static_cast<std::byte*>(args.workspace);
     const void* const dy = desc_.fuse_relu ? mask(args) : args.grad_output;
     if (args.grad_parameters[0]) run_backward_weights(args, dy);
-    if (backward_data_ && !args.grad_inputs.empty() && args.grad_inputs[0])
-      backward_data_->run({dy, args.parameters[0], args.grad_inputs[0]}, workspace + main_offset_);
+    if (!backward_data_ || args.grad_inputs.empty() || !args.grad_inputs[0]) return;
+    void* const primitives = static_cast<std::byte*>(args.workspace) + main_offset_;
+    void* const dx = args.grad_inputs[0];
+    run_chosen(
+        data_choice_, "input",
+        [&] {
+          backward_data_->run({dy, args.parameters[0], dx}, primitives);
+        },
+        [&] { data_choice_.other->run(args.parameters[0], dy, dx, primitives); });
   }
 
   // Whether the library has only a plain loop for one of the passes.
@@ -226,6 +230,20 @@ class Conv2d : public Op {
                              {DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), source_, true}});
   }
 
+  void plan_choices(ConvAlgorithm algorithm) {
+    using enum ConvAlgorithm;
+    const bool tries = algorithm == automatic && !context_->deterministic && cpu_bf16_uses_amx();
+    const auto choose = [&](Choice& choice, const auto& plan, ConvAlgorithm way) {
+      const bool is_forced = algorithm == way;
+      if (is_forced || tries)
+        choice.other = plan(*context_, desc_, plan_.inputs[0], plan_.output, weight_);
+      ensure(choice.other || !is_forced, "no other gradient of {}", where_of(desc_));
+      if (!choice.other || is_forced) choice.takes_other = is_forced;
+    };
+    choose(weights_choice_, plan_gathered_rows, gathered);
+    if (backward_data_) choose(data_choice_, plan_turned_weights, turned);
+  }
+
   // Backward's workspace: [masked output gradient][new weight and bias gradient][primitives].
   void lay_out_workspace() {
     fresh_offset_ = masked_offset_ + (desc_.fuse_relu ? align_up(target_.get_size()) : 0);
@@ -233,7 +251,8 @@ class Conv2d : public Op {
     main_offset_ = fresh_bias_offset_ + (desc_.bias ? align_up(geometry_.bias.get_size()) : 0);
     std::size_t primitives = backward_weights_->workspace_bytes();
     if (backward_data_) primitives = std::max(primitives, backward_data_->workspace_bytes());
-    if (gathered_) primitives = std::max(primitives, gathered_->workspace_bytes());
+    for (const Choice* choice : {&weights_choice_, &data_choice_})
+      if (choice->other) primitives = std::max(primitives, choice->other->workspace_bytes());
     plan_.workspace_bytes = std::max(forward_->workspace_bytes(), main_offset_ + primitives);
   }
 
@@ -245,16 +264,25 @@ class Conv2d : public Op {
     void* const primitives = workspace + main_offset_;
     void* const bias = desc_.bias ? args.grad_parameters[1] : nullptr;
     void* const db = args.accumulate ? workspace + fresh_bias_offset_ : bias;
-    const auto direct = [&] { backward_weights_->run({args.inputs[0], dy, dw, db}, primitives); };
-    const auto gathered = [&] { gathered_->run(args.inputs[0], dy, dw, primitives); };
-    if (!gathers_) gathers_ = gathering_pays(geometry_name(), direct, gathered);
-    *gathers_ ? gathered() : direct();
+    run_chosen(
+        weights_choice_, "weights",
+        [&] {
+          backward_weights_->run({args.inputs[0], dy, dw, db}, primitives);
+        },
+        [&] { weights_choice_.other->run(args.inputs[0], dy, dw, primitives); });
     if (!args.accumulate) return;
     accumulate(dw, args.grad_parameters[0], weight_);
     if (desc_.bias) accumulate(db, bias, geometry_.bias);
   }
 
-  // All that the time of a gradient of weights depends on.
+  void run_chosen(Choice& choice, const char* gradient, const auto& direct, const auto& other) {
+    if (!choice.takes_other)
+      choice.takes_other =
+          other_way_pays(fmt::format("{} of {}", gradient, geometry_name()), direct, other);
+    *choice.takes_other ? other() : direct();
+  }
+
+  // All that the time of a gradient depends on.
   std::string geometry_name() const {
     return fmt::format("{}, pads {}, {}, from {} to {} and {}, {} threads", where_of(desc_),
                        to_string(geometry_.pads), to_string(geometry_.end_pads),
@@ -283,8 +311,7 @@ class Conv2d : public Op {
   bool is_slow_ = false;
   Desc source_, weight_, target_;  // as stored
   std::optional<Launch> forward_, backward_weights_, backward_data_;
-  std::unique_ptr<GatheredRows> gathered_;  // null: none
-  std::optional<bool> gathers_;             // nothing before the trial
+  Choice weights_choice_, data_choice_;
   std::size_t masked_offset_ = 0, fresh_offset_ = 0, fresh_bias_offset_ = 0, main_offset_ = 0;
 };
 

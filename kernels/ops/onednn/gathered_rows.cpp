@@ -14,10 +14,7 @@
 // Maps that already lie as the products want them are used where they are.
 #include <algorithm>
 #include <array>
-#include <map>
-#include <mutex>
 
-#include "base/clock.h"
 #include "kernels/ops/onednn/api.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/runtime/bfloat16.h"
@@ -30,10 +27,6 @@ using Desc = dnnl::memory::desc;
 // The rows of a part, for each thread of the team: at most, and where the number of all rows
 // divides badly.
 constexpr std::int64_t kPartRows = 4096, kLeastPartRows = 1024;
-// Gathering must take at most this share of the direct way's time, the least of several rounds. A
-// first one with so many times that time ends the trial.
-constexpr double kLargestShare = 0.8, kHopeless = 4;
-constexpr int kRounds = 3;
 
 // A bf16 map in memory: [sample][block of channels][row][column][channel of the block].
 struct Map {
@@ -84,7 +77,7 @@ std::int64_t rows_of_part(std::int64_t rows, int threads) {
   return part == rows || part >= kLeastPartRows * threads ? part : 0;
 }
 
-class ProductsOfRows : public GatheredRows {
+class ProductsOfRows : public ConvGradient {
  public:
   ProductsOfRows(const Context& context, const Conv2dDesc& desc, const Map& source,
                  const Map& target, const Desc& weight, std::int64_t rows, std::int64_t part)
@@ -172,15 +165,9 @@ class ProductsOfRows : public GatheredRows {
   std::size_t dy_offset_ = 0, x_offset_ = 0, main_offset_ = 0, workspace_bytes_ = 0;
 };
 
-double seconds_of(const std::function<void()>& run) {
-  const double begin_s = steady_s();
-  run();
-  return steady_s() - begin_s;
-}
-
 }  // namespace
 
-std::unique_ptr<GatheredRows> plan_gathered_rows(const Context& context, const Conv2dDesc& desc,
+std::unique_ptr<ConvGradient> plan_gathered_rows(const Context& context, const Conv2dDesc& desc,
                                                  const TensorLayout& source,
                                                  const TensorLayout& target, const Desc& weight) {
   const Map from = map_of(source), to = map_of(target);
@@ -189,22 +176,6 @@ std::unique_ptr<GatheredRows> plan_gathered_rows(const Context& context, const C
   const std::int64_t part = rows_of_part(rows, context.threads);
   if (part == 0) return nullptr;
   return std::make_unique<ProductsOfRows>(context, desc, from, to, weight, rows, part);
-}
-
-bool gathering_pays(const std::string& geometry, const std::function<void()>& direct,
-                    const std::function<void()>& gathered) {
-  static std::mutex mutex;
-  static std::map<std::string, bool> choices;
-  const std::lock_guard lock(mutex);
-  const auto [choice, is_new] = choices.try_emplace(geometry, false);
-  if (!is_new) return choice->second;
-  double direct_s = seconds_of(direct), gathered_s = seconds_of(gathered);
-  for (int i = 1; i < kRounds && gathered_s < kHopeless * direct_s; ++i) {
-    direct_s = std::min(direct_s, seconds_of(direct));
-    gathered_s = std::min(gathered_s, seconds_of(gathered));
-  }
-  choice->second = gathered_s <= kLargestShare * direct_s;
-  return choice->second;
 }
 
 }  // namespace ddpbench::ops::onednn

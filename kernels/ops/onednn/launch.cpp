@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -24,6 +25,10 @@ dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attr;
+}
+
+bool is_plain_loop(const dnnl::primitive_desc_base& plan) {
+  return std::strstr(plan.impl_info_str(), "ref") != nullptr;
 }
 
 Launch make_reorder_launch(const Context& context, const dnnl::memory::desc& from,

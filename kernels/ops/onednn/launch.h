@@ -60,6 +60,9 @@ auto plan_with_onednn(const Context& context, const std::string& what, const Pla
 // The attributes of every primitive: the caller provides scratch memory.
 dnnl::primitive_attr user_scratchpad();
 
+// Whether a plan runs in a plain loop, which is hundreds of times slower than the library's others.
+bool is_plain_loop(const dnnl::primitive_desc_base& plan);
+
 // A tensor that a primitive reads or writes.
 struct Operand {
   int arg = 0;                // DNNL_ARG_...

@@ -18,8 +18,8 @@ std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
 // How a convolution is computed: by a rule and a trial (conv2d.cpp), or, for tests, in one way.
-// `gathered` is the direct way but for the gradient of weights.
-enum class ConvAlgorithm : std::uint8_t { automatic, direct, winograd, gathered };
+// `gathered` is the direct way but for the gradient of weights, `turned` but for that of the input.
+enum class ConvAlgorithm : std::uint8_t { automatic, direct, winograd, gathered, turned };
 std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc,
                                 ConvAlgorithm algorithm);
 
@@ -28,25 +28,33 @@ std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc,
 Launch make_weight_gradient(const Context& context, DataType type, std::int64_t rows,
                             std::int64_t in, std::int64_t out, bool accumulate);
 
-// The gradient of a convolution's weights as products of gathered rows.
-class GatheredRows {
+// A gradient of a bf16 convolution in another way than the library's. The context must outlive it.
+class ConvGradient {
  public:
-  virtual ~GatheredRows() = default;
+  virtual ~ConvGradient() = default;
   virtual std::size_t workspace_bytes() const = 0;
-  // Overwrites dw; `workspace` is 64-byte aligned.
-  virtual void run(const void* x, const void* dy, void* dw, void* workspace) const = 0;
+  // Overwrites `gradient`. `operand` is the other factor's: x for that of weights, the weights for
+  // that of x. `workspace` is 64-byte aligned.
+  virtual void run(const void* operand, const void* dy, void* gradient, void* workspace) const = 0;
 };
-// x is laid out as `source`, dy as `target`, dw as `weight` ([out, in, kh, kw] in fp32). Null where
-// there is none: for several groups, a bias, other types than bf16, maps that are no
-// image_layout, or rows whose number divides badly. The context must outlive it.
-std::unique_ptr<GatheredRows> plan_gathered_rows(const Context& context, const Conv2dDesc& desc,
+// Both take x laid out as `source`, dy as `target`, weights as `weight` ([out, in, kh, kw] in
+// fp32), and return null where there is none: for several groups and other types than bf16 ...
+// ... of weights as products of gathered rows; none with a bias, for maps that are no image_layout,
+// or rows whose number divides badly.
+std::unique_ptr<ConvGradient> plan_gathered_rows(const Context& context, const Conv2dDesc& desc,
                                                  const TensorLayout& source,
                                                  const TensorLayout& target,
                                                  const dnnl::memory::desc& weight);
-// Whether gathering is faster by enough. The first call in the process for a geometry tries: it
-// runs each way up to three times; both write the gradient to the same place. Thread-safe.
-bool gathering_pays(const std::string& geometry, const std::function<void()>& direct,
-                    const std::function<void()>& gathered);
+// ... of x as a convolution of dy with turned weights; none for strided kernels above 1x1, padding
+// beyond the kernel, channels that are no multiple of 16, or where the library has a plain loop.
+std::unique_ptr<ConvGradient> plan_turned_weights(const Context& context, const Conv2dDesc& desc,
+                                                  const TensorLayout& source,
+                                                  const TensorLayout& target,
+                                                  const dnnl::memory::desc& weight);
+// Whether the other way is faster by enough. The first call in the process for a gradient tries: it
+// runs each way up to three times; both write to the same place. Thread-safe.
+bool other_way_pays(const std::string& gradient, const std::function<void()>& direct,
+                    const std::function<void()>& other);
 
 // Blocks until done. Either layout may be plain with a flattened shape of the other's.
 void convert(const Context& context, const TensorLayout& from_layout, const void* from,

@@ -16,6 +16,14 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 
+// The elements of dimension d that the blocks hold together.
+std::int64_t block_of(const Blocking& blocking, std::size_t d) {
+  std::int64_t block = 1;
+  for (std::size_t k = 0; k < blocking.inner_blocks.size(); ++k)
+    if (blocking.inner_dims[k] == std::int64_t(d)) block *= blocking.inner_blocks[k];
+  return block;
+}
+
 // Returns the offset of each index of each dimension, padding included, in elements. An element
 // lies at the sum over its dimensions.
 std::vector<Shape> offsets_of(const Desc& desc) {
@@ -24,16 +32,15 @@ std::vector<Shape> offsets_of(const Desc& desc) {
   const std::size_t blocks = blocking.inner_blocks.size();
   std::vector<Shape> offsets(dims.size());
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    const auto block_of = [&](std::size_t k) {  // 1 where it divides another dimension
+    const auto inner_block = [&](std::size_t k) {  // 1 where it divides another dimension
       return blocking.inner_dims[k] == std::int64_t(d) ? blocking.inner_blocks[k] : 1;
     };
-    std::int64_t block = 1;
-    for (std::size_t k = 0; k < blocks; ++k) block *= block_of(k);
+    const std::int64_t block = block_of(blocking, d);
     for (std::int64_t i = 0; i < round_up(dims[d], block); ++i) {
       std::int64_t offset = i / block * blocking.strides[d], rest = i, step = 1;
       for (std::size_t k = blocks; k-- > 0; step *= blocking.inner_blocks[k]) {
-        offset += rest % block_of(k) * step;
-        rest /= block_of(k);
+        offset += rest % inner_block(k) * step;
+        rest /= inner_block(k);
       }
       offsets[d].push_back(offset);
     }
@@ -43,9 +50,11 @@ std::vector<Shape> offsets_of(const Desc& desc) {
 
 bool is_doubtful(const Desc& desc) {
   const std::optional<Blocking> blocking = blocking_of(desc);
-  const auto elements = static_cast<std::size_t>(element_count(dims_of(desc)));
-  return blocking && blocking->inner_blocks.size() >= 2 &&
-         desc.get_size() > elements * dnnl::memory::data_type_size(data_type_of(desc));
+  if (!blocking || blocking->inner_blocks.size() < 2) return false;
+  const Shape dims = dims_of(desc);
+  for (std::size_t d = 0; d < dims.size(); ++d)
+    if (dims[d] % block_of(*blocking, d) != 0) return true;
+  return false;
 }
 
 template <typename From, typename To>
