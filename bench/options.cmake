@@ -13,7 +13,6 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   options/option_help.cpp
   options/option_source.cpp
   options/option_parser.cpp
-  options/option_schema.cpp
   options/option_table.cpp
   options/option_value.cpp
   options/options.cpp

@@ -17,10 +17,6 @@ namespace {
 // Where explanations begin; longer flags get their own line.
 constexpr std::size_t kExplanationColumn = 31;
 
-constexpr std::string_view kPurpose =
-    "Trains one network with several data-parallel strategies, proves that they compute the same "
-    "thing, times them, and writes one report.";
-
 // What most people need, on one screen. Tests hold it to the table: options and commands that are
 // there, 32 lines of 80 columns.
 constexpr std::string_view kShortHelp =
@@ -66,10 +62,6 @@ constexpr std::string_view kPrecedence =
     "configuration files (batch_size). Long options accept - and _. Relative paths start at the "
     "working directory.";
 
-struct ExitCode {
-  int code;
-  const char* meaning;
-};
 constexpr ExitCode kExitCodes[] = {
     {0, "done"},
     {1, "internal error"},
@@ -82,17 +74,10 @@ constexpr ExitCode kExitCodes[] = {
     {130, "interrupted; a partial report was written"},
 };
 
-std::vector<std::string> groups() {
-  std::vector<std::string> names;
-  for (const OptionDefinition& definition : option_table())
-    if (names.empty() || names.back() != definition.group) names.push_back(definition.group);
-  return names;
-}
-
 // The options that `takes` admits, under the names of their groups.
 std::string option_groups(const std::function<bool(const OptionDefinition&)>& takes) {
   std::string text;
-  for (const std::string& group : groups()) {
+  for (const std::string& group : option_group_names()) {
     std::string lines;
     for (const OptionDefinition& definition : option_table())
       if (definition.group == group && takes(definition)) lines += option_lines(definition);
@@ -101,39 +86,21 @@ std::string option_groups(const std::function<bool(const OptionDefinition&)>& ta
   return text;
 }
 
-// The text of a cell of a Markdown table.
-std::string cell(std::string_view text) { return joined(split(text, '|'), "\\|"); }
-
-std::string code(std::string_view text) {
-  return text.empty() ? "" : fmt::format("`{}`", cell(text));
-}
-
-std::string keys_cell(const OptionDefinition& definition) {
-  return joined(definition.file_keys(), ", ",
-                [](const std::string& key) { return code(key.substr(1)); });
-}
-
-// "`strategy`, `gpus`, ...": the keys of an entry of "runs".
-std::string entry_keys() {
-  return joined(option_table() | std::views::filter(&OptionDefinition::is_per_run), ", ",
-                [](const auto& definition) { return code(definition.canonical_key().substr(1)); });
-}
-
-std::string option_row(const OptionDefinition& definition) {
-  const bool flag = definition.is_flag();
-  const bool variable = definition.is_variable();
-  return fmt::format("| {} | {} | {} | {} | {} |\n",
-                     flag ? code(name_with_hint(definition)) : code(definition.hint),
-                     code(default_text(definition)),
-                     variable ? code(definition.variables().front()) : "", keys_cell(definition),
-                     cell(definition.help));
-}
-
 constexpr std::string_view kRunsHelp =
     "What each run differs in: a list of objects, each with the keys of its runs. docs/cli.md has "
     "the rules.";
 
 }  // namespace
+
+std::vector<std::string> option_group_names() {
+  std::vector<std::string> names;
+  for (const OptionDefinition& definition : option_table())
+    if (names.empty() || names.back() != definition.group) names.push_back(definition.group);
+  return names;
+}
+
+std::string_view option_precedence() { return kPrecedence; }
+std::span<const ExitCode> exit_codes() { return kExitCodes; }
 
 const std::vector<TableCommand>& table_commands() {
   static const std::vector<TableCommand> rows = {
@@ -242,43 +209,6 @@ std::string command_help_text(std::span<const Command> commands) {
              "`ddpbench help options` shows all commands, `ddpbench help exit-codes` the exit "
              "codes.",
              kHelpColumns, 0);
-}
-
-std::string cli_document(const std::vector<CommandSummary>& commands) {
-  std::string text =
-      "<!-- SPDX-FileCopyrightText: The ddpbench authors -->\n"
-      "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
-      "<!-- Made from bench/options/option_definitions.cpp; a test compares both and says how to "
-      "renew this. -->\n\n"
-      "# Command line\n\n";
-  text += fmt::format("{}\n\n| command | does |\n|---|---|\n", kPurpose);
-  for (const TableCommand& row : table_commands())
-    text += fmt::format("| `{}` | {} |\n", row.usage, cell(row.help));
-  for (const CommandSummary& command : commands)
-    text += fmt::format("| `{}` | {} |\n", cell(command.usage), command.summary);
-  text += fmt::format("\n{}\n", kPrecedence);
-  for (const std::string& group : groups()) {
-    text += fmt::format(
-        "\n## {}\n\n| value | default | variable | configuration key | meaning |\n"
-        "|---|---|---|---|---|\n",
-        group);
-    for (const OptionDefinition& definition : option_table())
-      if (definition.group == group) text += option_row(definition);
-  }
-  text +=
-      "\n`ddpbench COMMAND --help` lists which of these fit, comm, info and data take; tune takes "
-      "most.\n";
-  for (const CommandSummary& command : commands)
-    text += fmt::format("\n## ddpbench {}\n\n```\n{}```\n", command.name, command.help());
-  text += "\n## Exit codes\n\n| exit | meaning |\n|---|---|\n";
-  for (const ExitCode& exit : kExitCodes)
-    text += fmt::format("| {} | {} |\n", exit.code, exit.meaning);
-  return text + fmt::format(
-                    "\n## Variables that are not options\n\nSet by the program, its scripts or "
-                    "launchers for the processes that they start: `{}`.\n"
-                    "\n## Keys of runs\n\nAn entry of `runs` (below) may have these keys. All "
-                    "others are the same for all runs of a report.\n\n{}.\n",
-                    fmt::join(reserved_variables(), "`, `"), entry_keys());
 }
 
 }  // namespace ddpbench::bench

@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts made from the option table: --help, docs/cli.md and the schema of configuration files.
+// Texts made from the option table, above all --help.
 #pragma once
 
 #include <cstddef>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,12 +60,16 @@ std::string option_lines(const OptionDefinition& definition);
 // files give.
 std::string name_with_hint(const OptionDefinition& definition);
 
-// Returns the beginning of docs/cli.md: all of it but what is written by hand, from "A list of
-// runs" on.
-std::string cli_document(const std::vector<CommandSummary>& commands);
+struct ExitCode {
+  int code;
+  const char* meaning;
+};
+std::span<const ExitCode> exit_codes();
 
-// Returns the content of configs/schema/config.schema.json (JSON Schema draft-07). Of the rules
-// across several keys it has that of the two batch sizes alone; the parser checks the others.
-nlohmann::ordered_json config_schema();
+// What of defaults, files, variables and flags goes first, as sentences.
+std::string_view option_precedence();
+
+// The groups of options, in the order of the table.
+std::vector<std::string> option_group_names();
 
 }  // namespace ddpbench::bench

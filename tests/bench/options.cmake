@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 ddpbench_add_tests(bench_options_tests
   SOURCES
+    cli_document.cpp
     command_options_test.cpp
     completion_test.cpp
     option_conditions_test.cpp
+    option_schema.cpp
     options_command_test.cpp
     options_config_file_test.cpp
     options_document_test.cpp

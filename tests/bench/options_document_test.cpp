@@ -16,6 +16,7 @@
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
 #include "parallel/strategies.h"
+#include "tests/bench/option_documents.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/bench/sentences.h"
 #include "tests/reports/schema_validator.h"

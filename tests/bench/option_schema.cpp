@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "bench/options/option_help.h"
 #include "bench/options/option_table.h"
 #include "bench/options/option_value.h"
+#include "tests/bench/option_documents.h"
 
 namespace ddpbench::bench {
 namespace {
