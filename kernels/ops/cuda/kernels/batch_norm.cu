@@ -235,25 +235,6 @@ struct FinishPart {
   }
 };
 
-// Adds up the sums of all parts, a thread a channel, in the order of the parts: all parts get the
-// same bits.
-template <typename Finish>
-struct JoinParts {
-  const double* all;
-  std::uint32_t parts, channels;
-  Finish finish;
-
-  __host__ __device__ void operator()(std::uint32_t c) const {
-    double first = 0, second = 0;
-    for (std::uint32_t p = 0; p < parts; ++p) {
-      const double* const part = all + static_cast<std::size_t>(2) * p * channels;
-      first += part[c];
-      second += part[channels + c];
-    }
-    finish(c, first, second);
-  }
-};
-
 // ---- launches ----
 
 double values_of(const NormShape& shape, std::uint32_t parts = 1) {
@@ -289,13 +270,19 @@ void set_lines(GradientLines<T, kWidth>& lines, const NormGradient& args, bool a
   lines.from_x = args.relu && args.output == nullptr;
 }
 
+// Adds up a matrix of sums, [rows][2][channels]: kParts threads of a channel take the rows in turn.
+template <std::uint32_t kColumns, std::uint32_t kParts, typename Finish>
+cudaError_t add_up(const double* sums, std::uint32_t rows, std::uint32_t channels, ChannelSums* own,
+                   const Finish& finish, cudaStream_t stream) {
+  using Sum = AddUpRows<double, 2, kColumns, kParts, 4, FinishPart<Finish>>;
+  return for_each_block(ceil_div(channels, kColumns), stream,
+                        Sum{sums, rows, channels, {own, channels, finish}});
+}
+
 // Sums all pieces with a Body, whose maps `set_maps` sets, and adds the sums up.
 template <template <typename, std::uint32_t> typename Body, typename SetMaps, typename Finish>
 cudaError_t sum_channels(const NormShape& shape, void* workspace, ChannelSums* own,
                          const SetMaps& set_maps, const Finish& finish, cudaStream_t stream) {
-  // Few columns a block, since a layer of few channels has most pieces.
-  constexpr std::uint32_t kColumns = 8, kParts = 64, kReads = 4;
-  using Last = AddUpRows<double, 2, kColumns, kParts, kReads, FinishPart<Finish>>;
   auto* const sums = static_cast<double*>(workspace);
   std::uint32_t pieces = 0;
   const cudaError_t status = over_pieces<Body>(shape, stream, [&](auto& body) {
@@ -304,14 +291,15 @@ cudaError_t sum_channels(const NormShape& shape, void* workspace, ChannelSums* o
     set_maps(body);
   });
   if (status != cudaSuccess) return status;
-  return for_each_block(ceil_div(shape.channels, kColumns), stream,
-                        Last{sums, pieces, shape.channels, {own, shape.channels, finish}});
+  // Few columns a block, since a layer of few channels has most pieces.
+  return add_up<8, 64>(sums, pieces, shape.channels, own, finish, stream);
 }
 
+// A thread a channel, in the order of the parts: all parts get the same bits.
 template <typename Finish>
 cudaError_t join_parts(const NormShape& shape, std::uint32_t parts, const ChannelSums* all,
                        const Finish& finish, cudaStream_t stream) {
-  return for_each(shape.channels, stream, JoinParts<Finish>{all, parts, shape.channels, finish});
+  return add_up<256, 1>(all, parts, shape.channels, nullptr, finish, stream);
 }
 
 }  // namespace
