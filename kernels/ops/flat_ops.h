@@ -5,12 +5,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
+#include "base/random.h"
 #include "kernels/ops/loss_scale.h"
 #include "kernels/ops/tensor_layout.h"
 #include "kernels/runtime/device.h"
@@ -34,13 +34,9 @@ struct LossTotals {
     correct += part.correct;
     counted += part.counted;
     steps = std::max(steps, part.steps);
-    diverged_step = earlier_step(diverged_step, part.diverged_step);
+    const auto [earlier, later] = std::minmax({diverged_step, part.diverged_step});
+    diverged_step = earlier == 0 ? later : earlier;
     return *this;
-  }
-
-  // The earlier one of two steps that are 0 where there is none.
-  static std::uint64_t earlier_step(std::uint64_t a, std::uint64_t b) {
-    return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
   }
 };
 
@@ -93,13 +89,20 @@ inline float gradient_scale(const CrossEntropyDesc& desc, const LossArgs& args) 
   return args.grad_scale * weight * static_cast<float>(desc.weight) * scale;
 }
 
-// Adds the sums over all predictions of one output in one step, `sums`, to the totals.
-inline void add_output(LossTotals& totals, LossTotals sums, const CrossEntropyDesc& desc) {
-  sums.loss_sum *= desc.weight;
-  if (!desc.counts_hits) sums.correct = sums.counted = 0;
-  sums.steps = totals.steps + (desc.counts_hits ? 1 : 0);
-  if (!std::isfinite(sums.loss_sum)) sums.diverged_step = sums.steps;
-  totals += sums;
+// Adds the sums over all predictions of one output in one step to the totals. `desc` has `weight`
+// and `counts_hits` as CrossEntropyDesc.
+template <typename Sums, typename Desc>
+DDPBENCH_HOST_DEVICE inline void add_output(LossTotals& totals, const Sums& sums,
+                                            const Desc& desc) {
+  const double loss_sum = static_cast<double>(desc.weight) * sums.loss_sum;
+  totals.loss_sum += loss_sum;
+  if (desc.counts_hits) {
+    totals.correct += sums.correct;
+    totals.counted += sums.counted;
+    ++totals.steps;
+  }
+  const bool is_finite = loss_sum - loss_sum == 0;
+  if (!is_finite && totals.diverged_step == 0) totals.diverged_step = totals.steps;
 }
 
 // ---- batch gather ----

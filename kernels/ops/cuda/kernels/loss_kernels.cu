@@ -66,20 +66,6 @@ __host__ __device__ PartialTotals sum_of(const PartialTotals* parts, std::uint32
   return total;
 }
 
-// As add_output() in loss.h.
-__host__ __device__ inline void add_to(LossTotals& totals, const PartialTotals& part,
-                                       const LossShape& shape) {
-  const double loss_sum = static_cast<double>(shape.weight) * part.loss_sum;
-  totals.loss_sum += loss_sum;
-  if (shape.counts_hits) {
-    totals.correct += part.correct;
-    totals.counted += part.counted;
-    ++totals.steps;
-  }
-  const bool is_finite = loss_sum - loss_sum == 0;
-  if (!is_finite && totals.diverged_step == 0) totals.diverged_step = totals.steps;
-}
-
 template <std::uint32_t kLanes>
 struct Loss {
   static constexpr std::uint32_t kThreads = 256, kRows = kThreads / kLanes, kParts = 16;
@@ -121,7 +107,7 @@ struct Loss {
       if (partial != nullptr) {
         partial[block] = total;
       } else {
-        add_to(*args.totals, total, shape);
+        add_output(*args.totals, total, shape);
       }
     }
   }
@@ -221,7 +207,7 @@ struct LossSum {
     if (phase == 1 && thread < kParts) {
       s.parts[thread] = sum_of<kParts>(s.threads, thread, kThreads);
     }
-    if (phase == 2 && thread == 0) add_to(*totals, sum_of<1>(s.parts, 0, kParts), shape);
+    if (phase == 2 && thread == 0) add_output(*totals, sum_of<1>(s.parts, 0, kParts), shape);
   }
 };
 
