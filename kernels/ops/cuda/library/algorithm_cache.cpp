@@ -26,18 +26,6 @@ AlgorithmChoices read_cache(const std::string& path) {
   }
 }
 
-// A cache that cannot be written, or that a power cut destroys, costs only time. So the write does
-// not wait for the disk.
-void write_cache(const std::string& path, const AlgorithmChoices& choices) {
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  try {
-    write_file(path, to_text(choices), {.force = true, .durable = false});
-  } catch (const ConfigError&) {
-    return;
-  }
-}
-
 }  // namespace
 
 std::string to_text(const AlgorithmChoices& choices) {
@@ -69,7 +57,13 @@ void AlgorithmCache::store(const std::string& key, const AlgorithmChoice& choice
   choices_[key] = choice;
   if (path_.empty()) return;
   choices_.merge(read_cache(path_));  // this process's own measurements win
-  write_cache(path_, choices_);
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+  try {
+    // A power cut that destroys the file costs only time. So the write does not wait for the disk.
+    write_file(path_, to_text(choices_), {.force = true, .durable = false});
+  } catch (const ConfigError&) {  // as where there is no file
+  }
 }
 
 }  // namespace ddpbench::ops::cuda
