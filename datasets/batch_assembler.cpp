@@ -76,10 +76,7 @@ BatchAssembler::BatchAssembler(const Split& split, const Normalization& normaliz
   const std::vector<double> means = for_each_channel(normalization.mean, split.channels);
   const std::vector<double> deviations = for_each_channel(normalization.std, split.channels);
   for (std::size_t c = 0; c < means.size(); ++c) {
-    if (!(deviations[c] > 0)) {
-      throw ConfigError(fmt::format(
-          "normalisation: a standard deviation of {}; expected more than 0", deviations[c]));
-    }
+    ensure(deviations[c] > 0, "normalisation: a standard deviation of {}", deviations[c]);
     // (byte / 255 - mean) / std = byte * factor + offset
     scales_.push_back({static_cast<float>(1 / (255 * deviations[c])),
                        static_cast<float>(-means[c] / deviations[c])});

@@ -52,7 +52,7 @@ struct BatchBuffer {
 
 class BatchAssembler {
  public:
-  // `split` must outlive it. Throws ConfigError unless the deviations are positive.
+  // `split` must outlive it. REQUIRES: positive deviations.
   BatchAssembler(const Split& split, const Normalization& normalization);
 
   // Writes the samples with these indices one after the other. With `augmentation` every image is

@@ -76,10 +76,7 @@ void Loader::check() const {
   }
   ensure(!options_.augment || split_.width > 0,
          "loader: images of unknown width are to be cropped");
-  if (options_.workers < 0) {
-    throw ConfigError(
-        fmt::format("loader_workers: {}; expected 0 (none) or more", options_.workers));
-  }
+  ensure(options_.workers >= 0, "loader: {} workers", options_.workers);
 }
 
 void Loader::stop_workers() {

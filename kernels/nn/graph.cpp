@@ -93,10 +93,7 @@ void plan_gradients(LoweredNetwork& network, const GraphOptions& options) {
 
 LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
                             const GraphOptions& options) {
-  if (options.batch < 1) {
-    throw ConfigError(
-        fmt::format("the batch of {} must be at least 1, found {}", model.name, options.batch));
-  }
+  ensure(options.batch >= 1, "a batch of {} for {}", options.batch, model.name);
   LoweredNetwork network = lower_network(model, backend, options);
   if (options.training) {
     plan_backward(network.plan, backend, options.input_gradient);

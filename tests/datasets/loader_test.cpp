@@ -276,10 +276,10 @@ TEST(Loader, RefusesOptionsThatDoNotFit) {
   EXPECT_THROW(construct(sampling, options), InternalError);
   options = good;
   options.workers = -1;
-  EXPECT_THROW(construct(sampling, options), ConfigError);
+  EXPECT_THROW(construct(sampling, options), InternalError);
   options = good;
   options.normalization.std = {0};
-  EXPECT_THROW(construct(sampling, options), ConfigError);
+  EXPECT_THROW(construct(sampling, options), InternalError);
   options.normalization = {.mean = {0, 0}, .std = {1}};
   EXPECT_THROW(construct(sampling, options), InternalError);
   options = good;

@@ -248,7 +248,7 @@ TEST(Graph, ChoosesMicroBatchesByTheDevicesCache) {
 }
 
 TEST(Graph, RefusesAnEmptyBatch) {
-  EXPECT_THROW(TestGraph(simple_cnn(), reference, {.batch = 0}), ConfigError);
+  EXPECT_THROW(TestGraph(simple_cnn(), reference, {.batch = 0}), InternalError);
 }
 
 TEST(Graph, AsksForItsMemoryBeforeAnythingIsAllocated) {
