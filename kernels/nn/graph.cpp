@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/ranges.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -67,9 +68,7 @@ void forbid_units(const std::vector<PlannedCall>& calls, bool reversed,
 void plan_gradients(LoweredNetwork& network, const GraphOptions& options) {
   ParameterPlan& plan = network.parameters;
   const std::size_t count = plan.parameters.size();
-  for (const ParameterInfo& info : plan.parameters) {
-    plan.gradient_offsets.push_back(info.offset_bytes);
-  }
+  plan.gradient_offsets = mapped(plan.parameters, &ParameterInfo::offset_bytes);
   plan.gradient_bytes = plan.flat_bytes;
   plan.written_after.resize(count);
   std::vector<bool> is_complete(count);
@@ -101,10 +100,8 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
   }
   plan_casts(network, backend);
   place_values(network.plan);
-  for (const auto& op : network.plan.operations) {
-    network.plan.workspace_bytes =
-        std::max(network.plan.workspace_bytes, op->plan().workspace_bytes);
-  }
+  network.plan.workspace_bytes = largest(network.plan.operations, std::size_t{0},
+                                         [](const auto& op) { return op->plan().workspace_bytes; });
   return network;
 }
 
@@ -120,8 +117,7 @@ std::array<PlannedBuffer, 1> planned_staging(Buffer& staging, std::size_t bytes)
 
 // The largest tensor in PyTorch's form: import and export bring one at a time to the device.
 std::size_t conversion_bytes(const ParameterPlan& parameters) {
-  std::size_t most = 0;
-  for (const StateInfo& state : parameters.state) most = std::max(most, state.bytes);
+  std::size_t most = largest(parameters.state, std::size_t{0}, &StateInfo::bytes);
   for (std::size_t i = 0; i < parameters.tensor_count(); ++i) {
     most = std::max(most, ops::TensorLayout::plain(parameters.tensor(i).shape).bytes);
   }

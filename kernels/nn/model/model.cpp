@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/random.h"
+#include "base/ranges.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -210,20 +211,15 @@ std::int64_t ModelSpec::state_tensor_count() const {
 }
 
 std::vector<ops::Shape> ModelSpec::inputs_of(const LayerSpec& layer) const {
-  std::vector<ops::Shape> shapes;
-  for (const int from : layer.inputs) {
-    shapes.push_back(from == kNetworkInput ? input_shape
-                                           : layers[static_cast<std::size_t>(from)].output_shape);
-  }
-  return shapes;
+  return mapped(layer.inputs, [this](int from) {
+    return from == kNetworkInput ? input_shape
+                                 : layers[static_cast<std::size_t>(from)].output_shape;
+  });
 }
 
 std::vector<double> step_flops_of_layers(const ModelSpec& model) {
-  std::vector<double> all;
-  for (const LayerFlops& layer : flops_of_layers(model)) {
-    all.push_back(layer.forward + layer.backward);
-  }
-  return all;
+  return mapped(flops_of_layers(model),
+                [](const LayerFlops& layer) { return layer.forward + layer.backward; });
 }
 
 ModelCost cost_of(const ModelSpec& model) {
