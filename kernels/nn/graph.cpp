@@ -165,30 +165,25 @@ Graph::Memory Graph::allocate_memory(const LoweredNetwork& network, Device& devi
 
 Graph::Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
              const GraphOptions& options)
-    : Graph(model, device, backend, options, plan_network(model, backend, options)) {}
-
-Graph::Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
-             const GraphOptions& options, LoweredNetwork network)
     : model_(model),
       device_(device),
       backend_(backend),
-      memory_(allocate_memory(network, device, options)),
+      network_(plan_network(model, backend, options)),
+      memory_(allocate_memory(network_, device, options)),
       store_(options.store),
-      plan_(std::move(network.plan)),
-      parameters_(std::move(network.parameters)),
-      program_(plan_, parameters_, memory_.views()) {
+      program_(network_.plan, network_.parameters, memory_.views()) {
   program_.use(store_);
 }
 
 void Graph::hold_whole() {
   const std::vector<PlannedBuffer> planned = {
-      {&whole_, MemoryCategory::weights, parameters_.weight_bytes}};
-  if (parameters_.has_units() && !whole_) allocate(device_, planned);
+      {&whole_, MemoryCategory::weights, plan().weight_bytes}};
+  if (plan().has_units() && !whole_) allocate(device_, planned);
 }
 
 BufferView Graph::kept_weights(std::size_t i) const {
-  const ParameterInfo& parameter = parameters_.parameters[i];
-  if (parameters_.has_units()) return store_->kept(parameter.offset_bytes, parameter.bytes).memory;
+  const ParameterInfo& parameter = plan().parameters[i];
+  if (plan().has_units()) return store_->kept(parameter.offset_bytes, parameter.bytes).memory;
   return memory_.weights.view().slice(parameter.offset_bytes, parameter.bytes);
 }
 
@@ -214,33 +209,33 @@ void Graph::to_device(std::span<const std::byte> host, const ops::TensorLayout& 
 }
 
 float* Graph::floats_of(int value) const {
-  const std::size_t offset = plan_.values[static_cast<std::size_t>(value)].offset_bytes;
+  const std::size_t offset = network_.plan.values[static_cast<std::size_t>(value)].offset_bytes;
   return reinterpret_cast<float*>(memory_.arena.data() + offset);
 }
 
 const Buffer& Graph::gradients() const {
-  ensure(plan_.trains(), "a forward-only graph has no gradients");
+  ensure(network_.plan.trains(), "a forward-only graph has no gradients");
   return memory_.gradients;
 }
 
-float* Graph::output(std::size_t k) const { return floats_of(plan_.logits.at(k)); }
+float* Graph::output(std::size_t k) const { return floats_of(network_.plan.logits.at(k)); }
 
 float* Graph::output_gradient(std::size_t k) const {
-  ensure(plan_.trains(), "a forward-only graph has no output gradient");
-  return floats_of(plan_.output_gradients.at(k));
+  ensure(network_.plan.trains(), "a forward-only graph has no output gradient");
+  return floats_of(network_.plan.output_gradients.at(k));
 }
 
-float* Graph::input_gradient() const { return floats_of(plan_.input_gradient); }
+float* Graph::input_gradient() const { return floats_of(network_.plan.input_gradient); }
 
 void Graph::forward(Stream& stream, const float* input, ops::Mode mode,
                     const ops::SamplePlaces& places) {
-  if (!plan_.trains()) mode = ops::Mode::evaluation;
+  if (!network_.plan.trains()) mode = ops::Mode::evaluation;
   program_.forward(stream, input, mode, places);
   forward_done_ = mode == ops::Mode::training;
 }
 
 void Graph::backward(Stream& stream, const GradientReady& ready, bool accumulate) {
-  ensure(plan_.trains(), "a forward-only graph has no backward");
+  ensure(network_.plan.trains(), "a forward-only graph has no backward");
   // Backward's gradients overwrite activations that are no longer needed.
   ensure(forward_done_, "backward needs a forward in training since the last backward");
   forward_done_ = false;
@@ -259,7 +254,7 @@ void Graph::set_steps(Stream& stream, std::int64_t steps) {
 }
 
 std::vector<float> Graph::export_parameter(std::size_t i, const BufferView& flat) const {
-  const ParameterInfo& parameter = parameters_.tensor(i);
+  const ParameterInfo& parameter = plan().tensor(i);
   ensure(flat.bytes >= parameter.offset_bytes + parameter.bytes, "{} is not in {} bytes",
          parameter.name, flat.bytes);
   const auto plain = ops::TensorLayout::plain(parameter.shape);
@@ -270,14 +265,13 @@ std::vector<float> Graph::export_parameter(std::size_t i, const BufferView& flat
 }
 
 void Graph::import_parameter(std::size_t i, std::span<const float> values, const BufferView& flat) {
-  const ParameterInfo& parameter = parameters_.tensor(i);
+  const ParameterInfo& parameter = plan().tensor(i);
   const auto plain = ops::TensorLayout::plain(parameter.shape);
   ensure(values.size_bytes() == plain.bytes, "{} has {} values, found {}", parameter.name,
          plain.bytes / sizeof(float), values.size());
-  if (parameters_.has_units() && flat.data == whole_.data()) {
+  if (plan().has_units() && flat.data == whole_.data()) {
     // By way of the place where its unit will be.
-    const BufferView at =
-        memory_.weights.view().slice(parameters_.weight_offset(i), parameter.bytes);
+    const BufferView at = memory_.weights.view().slice(plan().weight_offset(i), parameter.bytes);
     to_device(std::as_bytes(values), plain, parameter.layout, at.data);
     return store_->put(parameter.offset_bytes, at);
   }
@@ -287,7 +281,7 @@ void Graph::import_parameter(std::size_t i, std::span<const float> values, const
 }
 
 std::vector<std::byte> Graph::export_state(std::size_t i) const {
-  const StateInfo& state = parameters_.state.at(i);
+  const StateInfo& state = plan().state.at(i);
   const ops::TensorLayout words = words_of(state);
   std::vector<std::byte> bytes(state.bytes);
   to_host(words, memory_.state.data() + state.offset_bytes, words, bytes);
@@ -295,7 +289,7 @@ std::vector<std::byte> Graph::export_state(std::size_t i) const {
 }
 
 void Graph::import_state(std::size_t i, std::span<const std::byte> bytes) {
-  const StateInfo& state = parameters_.state.at(i);
+  const StateInfo& state = plan().state.at(i);
   ensure(bytes.size() == state.bytes, "{} has {} bytes, found {}", state.name, state.bytes,
          bytes.size());
   const ops::TensorLayout words = words_of(state);

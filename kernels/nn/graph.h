@@ -34,16 +34,16 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  const ParameterPlan& plan() const { return parameters_; }
+  const ParameterPlan& plan() const { return network_.parameters; }
   const ModelSpec& model() const { return model_; }
-  std::int64_t batch() const { return plan_.batch; }
+  std::int64_t batch() const { return network_.plan.batch; }
   // Samples of a micro-batch of the micro-batched part; 0: none.
-  std::int64_t micro_batch() const { return plan_.micro_batch; }
+  std::int64_t micro_batch() const { return network_.plan.micro_batch; }
   // Calls of a forward and a backward pass in order: "conv1+relu1 forward, micro-batch 3 of 8".
   const std::vector<std::string>& call_names() const { return program_.call_names(); }
 
   // Flat, plan().weight_bytes; with units nothing, but between hold_whole() and drop_whole().
-  const Buffer& weights() const { return parameters_.has_units() ? whole_ : memory_.weights; }
+  const Buffer& weights() const { return plan().has_units() ? whole_ : memory_.weights; }
   const Buffer& resident_weights() const { return memory_.weights; }  // what operations read
   // Returns the weights of a trained parameter. With units it has the part that this rank keeps,
   // which may be nothing.
@@ -98,8 +98,6 @@ class Graph {
     std::int64_t* step_count() const { return reinterpret_cast<std::int64_t*>(steps.data()); }
     ProgramMemory views() const;
   };
-  Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
-        const GraphOptions& options, LoweredNetwork network);
   static Memory allocate_memory(const LoweredNetwork& network, Device& device,
                                 const GraphOptions& options);
   // Copies a tensor in device memory to the host, after all work that was queued before; and back.
@@ -112,11 +110,10 @@ class Graph {
   ModelSpec model_;
   Device& device_;
   ops::OpBackend& backend_;
+  LoweredNetwork network_;
   Memory memory_;
   WeightStore* store_;
   Buffer whole_;  // all weights, where there are units and somebody asked for them
-  Plan plan_;
-  ParameterPlan parameters_;
   Program program_;
   bool forward_done_ = false;  // in training, since the last backward
 };
