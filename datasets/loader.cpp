@@ -137,21 +137,15 @@ void Loader::spend_costs(std::int64_t epoch) {
 void Loader::assemble(std::int64_t pass, std::vector<std::int64_t>& indices) const {
   const BatchBuffer& buffer = options_.buffers[static_cast<std::size_t>(pass) % ready_.size()];
   std::size_t samples = 0;
-  const std::optional<BatchAugmentation> augmentation = this->augmentation();
-  const BatchAugmentation* const drawn = augmentation ? &*augmentation : nullptr;
   for (const int shard : options_.shards) {
     sampler_.batch(pass, shard, indices);
     assembler_.gather(indices, buffer.images + samples * split_.sample_bytes,
-                      buffer.labels + samples * split_.labels_per_sample, drawn);
+                      buffer.labels + samples * split_.labels_per_sample, augmentation());
     samples += indices.size();
   }
   if (!label_counts_) return;
-  *buffer.valid_weight = label_counts_->weight(sampler_, pass / sampler_.options().passes, drawn);
-}
-
-std::optional<BatchAugmentation> Loader::augmentation() const {
-  if (!options_.augment) return std::nullopt;
-  return BatchAugmentation{.seed = sampler_.options().seed, .epoch = epoch_number_};
+  *buffer.valid_weight =
+      label_counts_->weight(sampler_, pass / sampler_.options().passes, augmentation());
 }
 
 void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps, std::int64_t first_step) {
@@ -160,13 +154,12 @@ void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps, std::int64_
   ++begun_epochs_;
   finished_.wait(lock, [&] { return assembling_ == 0; });
   sampler_.begin_epoch(epoch);
-  epoch_number_ = epoch;
+  drawn_ = {.seed = sampler_.options().seed, .epoch = epoch};
   std::ranges::fill(ready_, kNothing);
   claimed_ = delivered_ = released_ = first_step * sampler_.options().passes;
   const auto end =
       std::clamp<std::int64_t>(first_step + max_steps, first_step, sampler_.steps_per_epoch());
-  const std::optional<BatchAugmentation> drawn = augmentation();
-  if (label_counts_) label_counts_->check(sampler_, end, drawn ? &*drawn : nullptr);
+  if (label_counts_) label_counts_->check(sampler_, end, augmentation());
   passes_ = end * sampler_.options().passes;
   claimable_.notify_all();
 }

@@ -58,14 +58,15 @@ class Loader {
   void run_worker(int number);
   void work();
   void spend_costs(std::int64_t epoch);
-  std::optional<BatchAugmentation> augmentation() const;
+  // Null: images stay as they are.
+  const BatchAugmentation* augmentation() const { return options_.augment ? &drawn_ : nullptr; }
   void assemble(std::int64_t pass, std::vector<std::int64_t>& indices) const;
 
   // Not changed while a worker assembles.
   const LoaderOptions options_;
   const Split split_;
   ShardedSampler sampler_;
-  std::int64_t epoch_number_ = 0;
+  BatchAugmentation drawn_;  // in this epoch, if any is
   const BatchAssembler assembler_;
   std::optional<LabelCounts> label_counts_;  // where a label is ignored
   std::vector<std::int64_t> own_indices_;    // for next() when there are no workers
