@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "datasets/image_view.h"
 
 namespace ddpbench::data {
@@ -65,10 +66,8 @@ void ShardedSampler::batch(std::int64_t pass, int shard, std::span<std::int64_t>
   ensure(shard >= 0 && shard < shards, "sampler: shard {} of {}", shard, shards);
   ensure(std::ssize(out) == pass_samples() / shards, "sampler: room for {} samples of {}",
          out.size(), options_.global_batch / shards);
-  std::int64_t position = place(pass, shard) % options_.samples;
-  for (std::int64_t& index : out) {
-    index = permutation_[static_cast<std::size_t>(position)];
-    position = (position + shards) % options_.samples;
+  for (std::size_t j = 0; j < out.size(); ++j) {
+    out[j] = sample_at(place(pass, shard, static_cast<std::int64_t>(j)));
   }
 }
 
@@ -106,9 +105,9 @@ void LabelCounts::check(const ShardedSampler& sampler, std::int64_t steps,
   }
   if (steps == 0) return;
   throw ConfigError(fmt::format(
-      "all labels of {} {} are the label {}, which the network's loss ignores (ignore_index): "
-      "there is nothing to learn",
-      steps, steps == 1 ? "step" : "steps", ignored_));
+      "all labels of {} are the label {}, which the network's loss ignores (ignore_index): there "
+      "is nothing to learn",
+      counted(steps, "step"), ignored_));
 }
 
 }  // namespace ddpbench::data
