@@ -314,11 +314,8 @@ std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
 std::unique_ptr<DatasetSource> make_synthetic_digits(const SyntheticRequest& request) {
   SyntheticRequest digits = request;
   digits.info = {.name = request.info.name,
-                 .source = "synthetic",
-                 .directory = "",
                  .train_samples = 60000,
                  .test_samples = 10000,
-                 .channels = 1,
                  .height = kDigitSide,
                  .width = kDigitSide,
                  .classes = 10};
