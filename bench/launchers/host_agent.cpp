@@ -229,7 +229,7 @@ class HostAgent {
       check_checkpoint(options, model);
       std::string decoded;  // an image folder's is a file
       if (!order.decoded.empty()) {
-        dataset_ = SharedMemory::open_sealed(order.decoded);
+        dataset_ = SharedMemory::open(order.decoded, SharedMemory::Use::share_sealed);
       } else if (FileDescriptor images =
                      source->open_decoded([this](auto&&...) { look_while_decoding(); })) {
         dataset_ = SharedMemory::adopt(images.release());

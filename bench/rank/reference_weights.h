@@ -74,7 +74,7 @@ class ReferenceWeights {
   // Both throw CommError for memory of another form.
   static ReferenceWeights adopt(int fd) { return ReferenceWeights(SharedMemory::adopt(fd)); }
   static ReferenceWeights open(const std::string& handle) {
-    return ReferenceWeights(SharedMemory::open_to_share(handle));
+    return ReferenceWeights(SharedMemory::open(handle, SharedMemory::Use::share));
   }
 
   // Where replicas have a part of the network alone: all that follows is of that part.

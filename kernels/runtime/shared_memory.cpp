@@ -74,14 +74,13 @@ bool is_announced_memory(const std::string& path, const struct stat& info, std::
          static_cast<std::size_t>(info.st_size) == bytes;
 }
 
-// Why memory that a stranger may have made must not be mapped, where it must have the seals
-// `needed`; empty: it may.
-std::string reason_to_refuse(const struct stat& info, int seals, int needed) {
+// Why memory that a stranger may have made must not be mapped; empty: it may.
+std::string reason_to_refuse(const struct stat& info, int seals, bool must_be_sealed) {
   if (info.st_uid != ::geteuid()) {
     return fmt::format("it belongs to user {}, this process to user {}", info.st_uid, ::geteuid());
   }
   if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) return "its owner could shrink it";
-  if ((seals & needed) != needed) return "it could be changed while it is read";
+  if (must_be_sealed && !(seals & F_SEAL_WRITE)) return "it could be changed while it is read";
   return "";
 }
 
@@ -116,19 +115,7 @@ SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes,
   return SharedMemory(view, std::move(fd));
 }
 
-SharedMemory SharedMemory::open(const std::string& handle) {
-  return open(handle, kSizeSeals, false);
-}
-
-SharedMemory SharedMemory::open_to_share(const std::string& handle) {
-  return open(handle, kSizeSeals, true);
-}
-
-SharedMemory SharedMemory::open_sealed(const std::string& handle) {
-  return open(handle, kSizeSeals | F_SEAL_WRITE, true);
-}
-
-SharedMemory SharedMemory::open(const std::string& handle, int seals, bool is_shared) {
+SharedMemory SharedMemory::open(const std::string& handle, Use use) {
   const std::optional<Handle> parsed = parse_handle(handle);
   if (!parsed) {
     throw CommError(
@@ -149,12 +136,13 @@ SharedMemory SharedMemory::open(const std::string& handle, int seals, bool is_sh
                     "PID namespace",
                     path, handle));
   }
-  const std::string refused = reason_to_refuse(info, ::fcntl(fd.get(), F_GET_SEALS), seals);
+  const std::string refused =
+      reason_to_refuse(info, ::fcntl(fd.get(), F_GET_SEALS), use == Use::share_sealed);
   if (!refused.empty()) {
     throw CommError(fmt::format("the shared memory {} is not used: {}", handle, refused));
   }
   const BufferView view = map_shared<CommError>(parsed->bytes, fd.get(), "shared memory " + handle);
-  return SharedMemory(view, is_shared ? std::move(fd) : FileDescriptor());
+  return SharedMemory(view, use == Use::map ? FileDescriptor() : std::move(fd));
 }
 
 SharedMemory SharedMemory::adopt(int fd) {

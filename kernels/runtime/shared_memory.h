@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -22,15 +23,14 @@ class SharedMemory {
   // will be called. Throws DeviceError.
   static SharedMemory create(const std::string& name, std::size_t bytes,
                              bool is_sealed_later = false);
+  // What memory of another process is opened for: to be mapped; also with a descriptor to be handed
+  // on to other processes; the same of memory that its maker has sealed, so that what is read from
+  // it cannot change any more.
+  enum class Use : std::uint8_t { map, share, share_sealed };
   // Maps memory that another process of this host exported with handle(). Throws CommError when the
-  // process is gone or in another PID namespace, the memory belongs to another user or could be
-  // shrunk, or the handle is malformed.
-  static SharedMemory open(const std::string& handle);
-  // The same, with a descriptor to be handed on to other processes.
-  static SharedMemory open_to_share(const std::string& handle);
-  // The same for memory that its maker has sealed: what is read from it cannot change any more.
-  // Throws CommError where a process can still write to it.
-  static SharedMemory open_sealed(const std::string& handle);
+  // process is gone or in another PID namespace, the memory belongs to another user, could be
+  // shrunk or is not sealed as wanted, or the handle is malformed.
+  static SharedMemory open(const std::string& handle, Use use = Use::map);
   // Maps an inherited descriptor or a file, whose ownership passes to the result; read-only where
   // it was opened so. Throws DeviceError.
   static SharedMemory adopt(int fd);
@@ -45,12 +45,11 @@ class SharedMemory {
   void seal();
 
   BufferView view() const noexcept { return view_; }
-  int fd() const noexcept { return fd_.get(); }  // -1 after open(): the mapping needs none
+  int fd() const noexcept { return fd_.get(); }  // -1 after open() to map: it needs none
   std::string handle() const;                    // "memfd:<pid>:<fd>:<bytes>"; REQUIRES: fd() >= 0
   explicit operator bool() const noexcept { return view_.data != nullptr; }
 
  private:
-  static SharedMemory open(const std::string& handle, int seals, bool is_shared);
   SharedMemory(BufferView view, FileDescriptor fd) : view_(view), fd_(std::move(fd)) {}
   BufferView view_;
   FileDescriptor fd_;

@@ -133,10 +133,10 @@ TEST(SharedMemory, ThatIsSealedCannotBeWrittenByAnyProcess) {
 TEST(SharedMemory, ThatMustBeSealedIsRefusedWhileItCanBeWritten) {
   SharedMemory memory = SharedMemory::create("unsealed", 4096, true);
   EXPECT_TRUE(SharedMemory::open(memory.handle()));
-  EXPECT_THAT([&] { SharedMemory::open_sealed(memory.handle()); },
+  EXPECT_THAT([&] { SharedMemory::open(memory.handle(), SharedMemory::Use::share_sealed); },
               testing::ThrowsMessage<CommError>(HasSubstr("it could be changed while it is read")));
   memory.seal();
-  EXPECT_TRUE(SharedMemory::open_sealed(memory.handle()));
+  EXPECT_TRUE(SharedMemory::open(memory.handle(), SharedMemory::Use::share_sealed));
 }
 
 TEST(SharedMemory, RefusesMemoryThatItsOwnerCouldShrink) {
