@@ -109,26 +109,6 @@ void sync_directory(const fs::path& path) {
 
 bool is_pipe(const Status& info) { return S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode); }
 
-// The size that the file reports, 0 for a stream. It may have changed by the time the file is read.
-std::size_t expected_size(int file, const std::string& path, const InputFile& input) {
-  Status info{};
-  if (::fstat(file, &info) != 0) fail_read(path, input, errno);
-  if (input.streams && (is_pipe(info) || ::isatty(file) != 0)) return 0;
-  if (!S_ISREG(info.st_mode)) {
-    throw ConfigError(fmt::format("{}{}: not a regular file", input.what, input_name(path)));
-  }
-  return static_cast<std::size_t>(info.st_size);
-}
-
-FileDescriptor open_input(const std::string& path, const InputFile& input) {
-  if (input.streams && path == kStandardStream) {
-    return FileDescriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  }
-  // Without O_NONBLOCK, opening a pipe waits for its writer.
-  const int wait = input.streams ? 0 : O_NONBLOCK;
-  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | wait));
-}
-
 // Returns 0 at the end of the file.
 std::size_t read_some(int file, std::span<char> to, const std::string& path,
                       const InputFile& input) {
@@ -308,11 +288,24 @@ std::string input_name(const std::string& path) {
   return path == kStandardStream ? "standard input" : path;
 }
 
+OpenFile open_file(const std::string& path, const InputFile& input) {
+  // Without O_NONBLOCK, opening a pipe waits for its writer.
+  const int how = O_RDONLY | O_CLOEXEC | O_NOCTTY | (input.streams ? 0 : O_NONBLOCK);
+  FileDescriptor file(input.streams && path == kStandardStream
+                          ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+                          : ::open(path.c_str(), how));
+  Status info{};
+  if (!file || ::fstat(file.get(), &info) != 0) fail_read(path, input, errno);
+  if (input.streams && (is_pipe(info) || ::isatty(file.get()) != 0)) return {std::move(file), 0};
+  if (!S_ISREG(info.st_mode)) {
+    throw ConfigError(fmt::format("{}{}: not a regular file", input.what, input_name(path)));
+  }
+  return {std::move(file), static_cast<std::size_t>(info.st_size)};
+}
+
 std::string read_file(const std::string& path, const InputFile& input) {
   constexpr std::size_t kLeast = 4096;
-  const FileDescriptor file = open_input(path, input);
-  if (!file) fail_read(path, input, errno);
-  const std::size_t expected = expected_size(file.get(), path, input);
+  const auto [file, expected] = open_file(path, input);
   if (expected > input.most_bytes) fail_larger(path, input);
   std::string text;
   text.reserve(expected + kLeast);

@@ -107,17 +107,23 @@ inline constexpr std::string_view kStandardStream = "-";
 // Throws ConfigError.
 void check_output_path(const std::string& path, bool force);
 
-// Describes a file to be read, for read_file and its messages.
+// Describes a file to be read, for the functions below and their messages.
 struct InputFile {
-  std::string_view what;       // "report ", stands before the path
-  std::size_t most_bytes = 0;  // a larger file is refused before it is read
+  std::string_view what = {};  // "report ", stands before the path
+  std::size_t most_bytes = 0;  // a larger file is refused by read_file before it is read
   // Takes pipes, terminals and kStandardStream too, and reads them to their end. Opening a named
   // pipe waits for its writer.
   bool streams = false;
 };
 
-// Returns the whole of a regular file, or of a stream if `input` allows streams. Throws
-// ConfigError, naming the path, when it cannot be read, is too large, or is anything else.
+// Opens a regular file to be read, or a stream if `input` allows streams. Throws ConfigError,
+// naming the path, when it cannot be opened, or is anything else.
+struct OpenFile {
+  FileDescriptor descriptor;
+  std::size_t bytes = 0;  // as the file reports, which may change; 0 for a stream
+};
+OpenFile open_file(const std::string& path, const InputFile& input = {});
+// Returns the whole of it. Throws, too, when it cannot be read or is too large.
 std::string read_file(const std::string& path, const InputFile& input);
 
 // Returns the format of a file with this beginning where it is one that is not read here, else "".

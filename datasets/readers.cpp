@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/readers.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -24,11 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr unsigned kBufferBytes = 64 * 1024;
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // gzread's count is an int
-
-[[noreturn]] void fail(const std::string& path, const char* what) {
-  const int error = errno;
-  throw ConfigError(fmt::format("{}: cannot {}: {}", path, what, std::strerror(error)));
-}
 
 }  // namespace
 
@@ -93,15 +86,8 @@ bool is_there(const std::string& path) {
 void FileBytes::Close::operator()(gzFile_s* file) const noexcept { gzclose_r(file); }
 
 FileBytes::FileBytes(const std::string& path) : path_(path) {
-  // Without O_NONBLOCK, opening a pipe waits for its writer.
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file) fail(path, "open");
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) fail(path, "stat");
-  if (!S_ISREG(status.st_mode)) {
-    throw ConfigError(fmt::format("{}: expected a regular file, found something else", path));
-  }
-  size_on_disk_ = static_cast<std::uint64_t>(status.st_size);
+  auto [file, bytes] = open_file(path);
+  size_on_disk_ = bytes;
   file_.reset(gzdopen(file.get(), "rb"));
   if (!file_) throw std::bad_alloc();
   file.release();  // zlib closes it
@@ -118,7 +104,9 @@ std::size_t FileBytes::read(std::span<std::uint8_t> out) {
     if (n == static_cast<int>(most)) continue;
     int error = Z_OK;
     const char* text = gzerror(file_.get(), &error);
-    if (error == Z_ERRNO) fail(path_, "read");
+    if (error == Z_ERRNO) {
+      throw ConfigError(fmt::format("{}: cannot be read: {}", path_, std::strerror(errno)));
+    }
     if (error == Z_BUF_ERROR) text = "the end of the file (truncated)";
     if (error != Z_OK && error != Z_STREAM_END) {
       throw ConfigError(fmt::format("{}: expected a whole gzip stream, found: {}", path_, text));

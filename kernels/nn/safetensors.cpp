@@ -6,11 +6,12 @@
 // The header is padded with spaces, so that the data start at a multiple of 8.
 #include "kernels/nn/safetensors.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -41,20 +42,8 @@ bool is_integer(const NamedTensor& tensor) { return tensor.type == DataType::int
 // Reads one file and reports its errors.
 class Reader {
  public:
-  explicit Reader(const std::string& path) : path_(path) {
-    // Opening a pipe would wait for its writer.
-    std::error_code ignored;
-    if (std::filesystem::exists(path, ignored) && !is_file(path)) {
-      throw ConfigError(fmt::format("{}: expected a regular file, found something else", path));
-    }
-    file_.open(path, std::ios::binary);
-    file_.seekg(0, std::ios::end);
-    const auto end = file_.tellg();
-    if (!file_ || end < 0) {
-      throw ConfigError(fmt::format("cannot read {}; check the path and its permissions", path));
-    }
-    size_ = static_cast<std::uint64_t>(end);
-  }
+  explicit Reader(const std::string& path)
+      : path_(path), file_(open_file(path, {.what = "safetensors file "})) {}
 
   struct Entry : TensorInfo {
     std::uint64_t begin = 0, end = 0;  // within the data
@@ -93,21 +82,24 @@ class Reader {
   }
 
   std::string read_bytes(std::uint64_t offset, std::uint64_t count, std::string_view what) {
-    if (offset > size_ || count > size_ - offset) {
-      fail(offset, fmt::format("expected {} bytes of {}, found {}", count, what,
-                               offset > size_ ? 0 : size_ - offset));
+    const std::uint64_t behind = file_.bytes - std::min(offset, file_.bytes);
+    if (count > behind) {
+      fail(offset, fmt::format("expected {} bytes of {}, found {}", count, what, behind));
     }
     std::string bytes(count, '\0');
-    file_.seekg(static_cast<std::streamoff>(offset));
-    file_.read(bytes.data(), static_cast<std::streamsize>(count));
-    if (!file_) fail(offset, fmt::format("reading {} bytes of {} failed", count, what));
+    for (std::uint64_t done = 0; done < count;) {
+      const ssize_t got = ::pread(file_.descriptor.get(), bytes.data() + done, count - done,
+                                  static_cast<off_t>(offset + done));
+      if (got <= 0) fail(offset, fmt::format("reading {} bytes of {} failed", count, what));
+      done += static_cast<std::uint64_t>(got);
+    }
     return bytes;
   }
 
   nlohmann::json read_header() {
     std::uint64_t length = 0;
     std::memcpy(&length, read_bytes(0, kLengthBytes, "header length").data(), kLengthBytes);
-    const std::string head = read_bytes(0, std::min<std::uint64_t>(size_, kHeadBytes), "data");
+    const std::string head = read_bytes(0, std::min(file_.bytes, kHeadBytes), "data");
     const std::string_view words = foreign_format(head);
     if (!words.empty() && !head.substr(kLengthBytes).starts_with('{')) {
       throw ConfigError(fmt::format("{}: expected safetensors, found {}", path_, words));
@@ -154,7 +146,7 @@ class Reader {
 
   // Each byte of the data belongs to one tensor.
   void expect_seamless(const std::vector<Entry>& entries) const {
-    const std::uint64_t available = size_ - data_;
+    const std::uint64_t available = file_.bytes - data_;
     std::uint64_t next = 0;
     for (const Entry& entry : entries) {
       if (entry.begin != next) {
@@ -171,8 +163,7 @@ class Reader {
   }
 
   std::string path_;
-  std::ifstream file_;
-  std::uint64_t size_ = 0;
+  OpenFile file_;
   std::uint64_t data_ = 0;  // where the data begin
   Metadata metadata_;
 };

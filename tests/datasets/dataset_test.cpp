@@ -138,7 +138,7 @@ TEST(OpenDataset, RefusesWhatIsNotARegularFile) {
   fs::remove(labels);
   fs::create_symlink("/nowhere/at/all", labels);
   EXPECT_THAT(error_of_decoding(directory.path()),
-              AllOf(HasSubstr(labels.string()), HasSubstr("No such file")));
+              AllOf(HasSubstr(labels.string()), HasSubstr("no such file")));
 }
 
 TEST(OpenDataset, DoesNotWaitForTheWriterOfAPipe) {
