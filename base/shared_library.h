@@ -13,9 +13,9 @@
 
 namespace ddpbench {
 
-// Opens the library at `path`, or of that name where the system's loader looks. It stays open until
-// the process ends, or until close_library(). Throws UnavailableError of `failure`, a colon and the
-// loader's own words, which name a missing library.
+// Opens the library at `path`, or of that name where the system's loader looks, until the process
+// ends. Throws UnavailableError of `failure`, a colon and the loader's own words, which name a
+// missing library.
 inline void* open_library(const std::string& path, std::string_view failure) {
   // RTLD_LOCAL keeps what the library brings private; RTLD_NOW shows a missing function here.
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -25,9 +25,5 @@ inline void* open_library(const std::string& path, std::string_view failure) {
 }
 // The address of the function `name`; null: the library has none.
 inline void* find_in_library(void* library, const char* name) { return ::dlsym(library, name); }
-// Null is none, as for free().
-inline void close_library(void* library) {
-  if (library != nullptr) ::dlclose(library);
-}
 
 }  // namespace ddpbench

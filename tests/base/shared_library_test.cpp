@@ -16,8 +16,6 @@ TEST(SharedLibrary, HasTheFunctionsOfTheOneThatIsOpened) {
   ASSERT_NE(cosine, nullptr);
   EXPECT_EQ(cosine(0), 1);
   EXPECT_EQ(find_in_library(library, "no_such_function"), nullptr);
-  close_library(library);
-  close_library(nullptr);
 }
 
 TEST(SharedLibrary, ThatIsNotThereIsRefusedInTheLoadersWords) {

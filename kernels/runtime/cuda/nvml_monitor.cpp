@@ -34,7 +34,7 @@ struct NvmlUtilization {
   unsigned gpu, memory;  // percent
 };
 
-// The library, opened and initialised for as long as it lives.
+// The library, initialised for as long as it lives.
 class NvmlLibrary {
  public:
   // Never throws; reason() tells what went wrong.
@@ -55,7 +55,6 @@ class NvmlLibrary {
   }
   ~NvmlLibrary() {
     if (initialised_ && has("nvmlShutdown")) function<>("nvmlShutdown")();
-    close_library(library_);
   }
   NvmlLibrary(const NvmlLibrary&) = delete;
   NvmlLibrary& operator=(const NvmlLibrary&) = delete;
