@@ -41,24 +41,6 @@ inline void append_relu(dnnl::post_ops& ops) {
   ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
 }
 
-// The plan of a primitive; `parameters` are those of Primitive::primitive_desc's constructor in
-// oneDNN 3 between the engine and the attributes, of Primitive::desc's in oneDNN 2.
-template <typename Primitive, typename... Parameters>
-typename Primitive::primitive_desc plan_primitive(const dnnl::engine& engine,
-                                                  const dnnl::primitive_attr& attr,
-                                                  const Parameters&... parameters) {
-  return {engine, parameters..., attr};
-}
-
-// The same for a gradient; `forward` is the plan of the operation that it belongs to.
-template <typename Primitive, typename Forward, typename... Parameters>
-typename Primitive::primitive_desc plan_gradient_of(const Forward& forward,
-                                                    const dnnl::engine& engine,
-                                                    const dnnl::primitive_attr& attr,
-                                                    const Parameters&... parameters) {
-  return {engine, parameters..., forward, attr};
-}
-
 #else
 
 inline Shape dims_of(const dnnl::memory::desc& desc) { return desc.dims(); }
@@ -81,22 +63,33 @@ inline void append_relu(dnnl::post_ops& ops) {
   ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
 }
 
+#endif
+
+// The plan of a primitive; `parameters` are those of Primitive::primitive_desc's constructor in
+// oneDNN 3 between the engine and the attributes, of Primitive::desc's in oneDNN 2.
 template <typename Primitive, typename... Parameters>
 typename Primitive::primitive_desc plan_primitive(const dnnl::engine& engine,
                                                   const dnnl::primitive_attr& attr,
                                                   const Parameters&... parameters) {
-  return {typename Primitive::desc(parameters...), attr, engine};
+  if constexpr (DNNL_VERSION_MAJOR >= 3) {
+    return {engine, parameters..., attr};
+  } else {
+    return {typename Primitive::desc(parameters...), attr, engine};
+  }
 }
 
+// The same for a gradient; `forward` is the plan of the operation that it belongs to.
 template <typename Primitive, typename Forward, typename... Parameters>
 typename Primitive::primitive_desc plan_gradient_of(const Forward& forward,
                                                     const dnnl::engine& engine,
                                                     const dnnl::primitive_attr& attr,
                                                     const Parameters&... parameters) {
-  return {typename Primitive::desc(parameters...), attr, engine, forward};
+  if constexpr (DNNL_VERSION_MAJOR >= 3) {
+    return {engine, parameters..., forward, attr};
+  } else {
+    return {typename Primitive::desc(parameters...), attr, engine, forward};
+  }
 }
-
-#endif
 
 // The descriptor that a layout stands for. Throws InternalError for a layout of another backend.
 dnnl::memory::desc to_desc(const TensorLayout& layout);
