@@ -32,8 +32,7 @@ constexpr std::string_view to_string(MemoryCategory category) {
   constexpr std::array<std::string_view, kMemoryCategoryCount> kNames = {
       "weights",     "gradients", "optimizer",     "state",
       "activations", "workspace", "communication", "input"};
-  const auto index = static_cast<std::size_t>(category);
-  return index < kNames.size() ? kNames[index] : "unknown";
+  return kNames[static_cast<std::size_t>(category)];
 }
 
 // Whether other ranks of this host may map the memory: on CPU devices a memfd. A GPU's memory is

@@ -15,14 +15,12 @@ enum class DataType : std::uint8_t { fp32, fp64, bf16, fp16, int32, int64, uint8
 
 constexpr std::size_t size_of(DataType type) {
   constexpr std::array<std::size_t, 7> kSizes = {4, 8, 2, 2, 4, 8, 1};
-  const auto index = static_cast<std::size_t>(type);
-  return index < kSizes.size() ? kSizes[index] : 0;
+  return kSizes[static_cast<std::size_t>(type)];
 }
 constexpr std::string_view to_string(DataType type) {
   constexpr std::array<std::string_view, 7> kNames = {"fp32",  "fp64",  "bf16", "fp16",
                                                       "int32", "int64", "uint8"};
-  const auto index = static_cast<std::size_t>(type);
-  return index < kNames.size() ? kNames[index] : "unknown";
+  return kNames[static_cast<std::size_t>(type)];
 }
 
 }  // namespace ddpbench
