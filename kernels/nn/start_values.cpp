@@ -61,15 +61,9 @@ Pair standard_normal(std::uint32_t a, std::uint32_t b) {
   constexpr std::array<double, 8> kSine = {
       -1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880,
       -1.0 / 5040,          1.0 / 120,        -1.0 / 6,        1.0};
-  constexpr std::array<double, 9> kCosine = {1.0 / 20922789888000,
-                                             -1.0 / 87178291200,
-                                             1.0 / 479001600,
-                                             -1.0 / 3628800,
-                                             1.0 / 40320,
-                                             -1.0 / 720,
-                                             1.0 / 24,
-                                             -1.0 / 2,
-                                             1.0};
+  constexpr auto kCosine =
+      std::to_array({1.0 / 20922789888000, -1.0 / 87178291200, 1.0 / 479001600, -1.0 / 3628800,
+                     1.0 / 40320, -1.0 / 720, 1.0 / 24, -1.0 / 2, 1.0});
   constexpr double kHalfPi = 0x1.921fb54442d18p+0;
   const double length = std::sqrt(-2 * logarithm(fraction(a)));
   // The angle as quarters of a turn, the nearest of them and at most half of one more.

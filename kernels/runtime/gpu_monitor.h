@@ -20,16 +20,10 @@
 namespace ddpbench {
 
 // The reasons for a GPU's clock rates, as bits 1 << index. Reports use these words.
-inline constexpr std::array<std::string_view, 10> kClockEvents = {"gpu_idle",
-                                                                  "application_clocks_setting",
-                                                                  "sw_power_cap",
-                                                                  "hw_slowdown",
-                                                                  "sync_boost",
-                                                                  "sw_thermal_slowdown",
-                                                                  "hw_thermal_slowdown",
-                                                                  "hw_power_brake_slowdown",
-                                                                  "display_clock_setting",
-                                                                  "other"};
+inline constexpr auto kClockEvents = std::to_array<std::string_view>(
+    {"gpu_idle", "application_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost",
+     "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
+     "display_clock_setting", "other"});
 
 // The state of one GPU, as the driver reports it at one moment.
 struct GpuSample {

@@ -24,11 +24,10 @@ namespace {
 struct NvmlDeviceOpaque;
 using NvmlDevice = NvmlDeviceOpaque*;
 using NvmlReturn = int;
-inline constexpr NvmlReturn kNvmlSuccess = 0;
+constexpr NvmlReturn kNvmlSuccess = 0;
 
-enum NvmlClock : int { kNvmlClockSm = 1, kNvmlClockMemory = 2 };
-enum NvmlSensor : int { kNvmlSensorGpu = 0 };
-inline constexpr unsigned kNvmlVersionBytes = 80;
+constexpr int kNvmlClockSm = 1, kNvmlClockMemory = 2, kNvmlSensorGpu = 0;
+constexpr unsigned kNvmlVersionBytes = 80;
 
 struct NvmlUtilization {
   unsigned gpu, memory;  // percent
@@ -125,10 +124,10 @@ class NvmlMonitor final : public GpuMonitor {
     NvmlUtilization load{};
     const std::string no_load = ask(gpu, "nvmlDeviceGetUtilizationRates", &load);
     sample.utilization_ratio = told(no_load, 0.01 * load.gpu);
-    sample.sm_clock_mhz = number(gpu, 1.0, "nvmlDeviceGetClockInfo", int{kNvmlClockSm});
-    sample.memory_clock_mhz = number(gpu, 1.0, "nvmlDeviceGetClockInfo", int{kNvmlClockMemory});
+    sample.sm_clock_mhz = number(gpu, 1.0, "nvmlDeviceGetClockInfo", kNvmlClockSm);
+    sample.memory_clock_mhz = number(gpu, 1.0, "nvmlDeviceGetClockInfo", kNvmlClockMemory);
     sample.power_w = number(gpu, 1e-3, "nvmlDeviceGetPowerUsage");
-    sample.temperature_celsius = number(gpu, 1.0, "nvmlDeviceGetTemperature", int{kNvmlSensorGpu});
+    sample.temperature_celsius = number(gpu, 1.0, "nvmlDeviceGetTemperature", kNvmlSensorGpu);
     // The function got its new name with r535.
     const char* const older = "nvmlDeviceGetCurrentClocksThrottleReasons";
     const char* events = "nvmlDeviceGetCurrentClocksEventReasons";
