@@ -20,9 +20,6 @@ namespace ddpbench::nn {
 // state (running statistics), the first layer's first.
 std::vector<TensorInfo> checkpoint_tensors(const ModelSpec& model);
 
-// The end of the name of a running variance, which is never below 0.
-inline constexpr std::string_view kVarianceName = ".running_var";
-
 // What all names begin with that were saved from a network within DataParallel or
 // DistributedDataParallel ("module."), torch.compile ("_orig_mod."), Lightning and others
 // ("model."), or several of them, up to where the first name is one of the network's; empty:

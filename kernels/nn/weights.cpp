@@ -142,7 +142,7 @@ void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
                        const std::string& origin) {
   const auto matches = match_checkpoint(graph.model(), infos_of(tensors), origin);
   for (const NamedTensor& tensor : tensors) {
-    if (!tensor.name.ends_with(kVarianceName)) continue;
+    if (!tensor.name.ends_with(".running_var")) continue;
     refuse(
         tensor, origin, [](float value) { return value < 0; },
         "no variance is below 0: evaluation would divide by the square root of it");

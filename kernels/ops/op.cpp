@@ -46,11 +46,12 @@ Shape slide(const Shape& input, std::int64_t channels, const Window2d& w, const 
              std::min({w.pad_h, w.pad_h + w.more_h, w.pad_w, w.pad_w + w.more_w}) >= 0,
          "{}: a kernel [{}, {}] of stride [{}, {}]", operation, w.kernel_h, w.kernel_w, w.stride_h,
          w.stride_w);
-  const Window2d span = spanned_window(w, dilation);
-  Shape shape = {
-      input[0], channels,
-      window_positions(input[2], span.kernel_h, w.stride_h, w.pad_h, w.more_h, w.ceil_mode),
-      window_positions(input[3], span.kernel_w, w.stride_w, w.pad_w, w.more_w, w.ceil_mode)};
+  // A dilated kernel spans the elements that it leaves out, too.
+  const std::int64_t span_h = dilation.h * (w.kernel_h - 1) + 1;
+  const std::int64_t span_w = dilation.w * (w.kernel_w - 1) + 1;
+  Shape shape = {input[0], channels,
+                 window_positions(input[2], span_h, w.stride_h, w.pad_h, w.more_h, w.ceil_mode),
+                 window_positions(input[3], span_w, w.stride_w, w.pad_w, w.more_w, w.ceil_mode)};
   if (shape[2] < 1 || shape[3] < 1)
     throw ConfigError(fmt::format(
         "{}: the kernel [{}, {}] with padding {} and dilation [{}, {}] does not fit into {}",
@@ -72,13 +73,6 @@ Shape pooled(const Shape& input, const Window2d& w, const char* operation) {
     throw ConfigError(fmt::format("{}: padding {} is more than half of the kernel [{}, {}]",
                                   operation, padding_of(w), w.kernel_h, w.kernel_w));
   return slide(input, input[1], w, operation);
-}
-
-void check_groups(const Conv2dDesc& desc) {
-  const std::int64_t in = desc.input.shape[1], out = desc.out_channels;
-  if (desc.groups < 1 || in % desc.groups != 0 || out % desc.groups != 0)
-    throw ConfigError(fmt::format("conv2d: {} groups do not divide {} input and {} output channels",
-                                  desc.groups, in, out));
 }
 
 // A plan without parameters and needs.
@@ -157,7 +151,9 @@ OpPlan plain_plan(const Conv2dDesc& desc) {
   const Window2d& w = desc.window;
   check_image(in, "conv2d");
   check_outputs(desc.out_channels, "conv2d");
-  check_groups(desc);
+  if (desc.groups < 1 || in[1] % desc.groups != 0 || desc.out_channels % desc.groups != 0)
+    throw ConfigError(fmt::format("conv2d: {} groups do not divide {} input and {} output channels",
+                                  desc.groups, in[1], desc.out_channels));
   std::string text =
       fmt::format("conv2d {}x{} {}->{}", w.kernel_h, w.kernel_w, in[1], desc.out_channels);
   if (w.stride_h != 1 || w.stride_w != 1)

@@ -79,13 +79,6 @@ struct Dilation2d {
   friend bool operator==(const Dilation2d&, const Dilation2d&) = default;
 };
 
-// The window whose kernel also counts the elements that a dilated kernel leaves out.
-constexpr Window2d spanned_window(Window2d window, const Dilation2d& dilation) {
-  window.kernel_h = dilation.h * (window.kernel_h - 1) + 1;
-  window.kernel_w = dilation.w * (window.kernel_w - 1) + 1;
-  return window;
-}
-
 // The positions of a window over `extent`: floor((extent + 2 pad + more - kernel) / stride) + 1, or
 // 0. With `ceil_mode` rounded up, but a last window begins in the map or before it (PyTorch's
 // rule).

@@ -97,8 +97,6 @@ struct LossSpec {
   double label_smoothing = 0;
   std::int32_t ignore_index = ops::kIgnoresNothing;
 };
-// Labels are 16 bits wide.
-inline constexpr std::int64_t kLargestLabel = 65535;
 
 // A further output that is trained for the same labels and evaluated nowhere (Szegedy et al.,
 // "Going deeper with convolutions", CVPR 2015). Its logits have the shape of the output's.

@@ -63,6 +63,7 @@ AuxiliaryEntry read_auxiliary_entry(const JsonReader& json) {
 }
 
 LossSpec read_loss(const JsonReader& json) {
+  constexpr std::int64_t kLargestLabel = 65535;  // labels are 16 bits wide
   constexpr std::array kKeys = {"type"sv, "label_smoothing"sv, "ignore_index"sv};
   LossSpec loss{.label_smoothing = read_smoothing(json, "a loss", kKeys)};
   if (json.has("ignore_index")) {

@@ -29,7 +29,6 @@
 namespace ddpbench::ops::cpu {
 
 inline constexpr std::int64_t kWinogradTile = 4;       // outputs of a tile in one direction
-inline constexpr std::int64_t kWinogradPoints = 6;     // inputs that they read
 inline constexpr std::int64_t kWinogradProducts = 36;  // matrix products
 
 // Maps from `in` to `out`, channels in blocks.

@@ -34,12 +34,6 @@ Desc plain_desc(const Shape& shape, Type type) {
   return Desc(shape, type, strides);
 }
 
-// Whether memory is in row-major order. oneDNN's comparison ignores the strides of dimensions of
-// extent 1.
-bool is_row_major(const Desc& desc) {
-  return desc == plain_desc(dims_of(desc), data_type_of(desc));
-}
-
 // The descriptor of a layout that its tag alone tells, so that code without oneDNN can make and
 // read it: images (ops::image_layout), also in blocks of 4 channels, which the library chooses for
 // convolutions of 4, 12, ... channels a group; and the weights of the own Winograd.
@@ -93,8 +87,9 @@ TensorLayout to_layout(const Desc& desc, const Shape& shape) {
   const std::optional<Blocking> blocking = blocking_of(desc);
   ensure(blocking.has_value(), "oneDNN chose an opaque layout for {}", to_string(shape));
   const DataType type = from_dnnl(data_type_of(desc));
-  if (is_row_major(desc)) return TensorLayout::plain(shape, type);
   TensorLayout layout = TensorLayout::plain(shape, type);
+  // oneDNN's comparison ignores the strides of dimensions of extent 1.
+  if (desc == plain_desc(dims_of(desc), data_type_of(desc))) return layout;
   layout.bytes = desc.get_size();
   layout.tag = tag_of(*blocking);
   if (dims_of(desc) != shape) layout.tag += " of " + to_string(dims_of(desc));

@@ -69,11 +69,6 @@ __host__ __device__ inline Fp16 from_float<Fp16>(float value) {
   return static_cast<Fp16>(value);  // rounds to the nearest, ties to even
 }
 
-// Whether `value` replaces a window's largest so far. NaN does.
-__host__ __device__ inline bool exceeds(float value, float largest) {
-  return value > largest || value != value;
-}
-
 // Calls with_type(T()) for the type of the elements. Other types are an invalid argument.
 template <typename WithType>
 cudaError_t with_element_type(DataType type, const WithType& with_type) {

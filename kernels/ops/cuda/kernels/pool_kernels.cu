@@ -108,7 +108,8 @@ struct PoolForward {
         load(image + (top + p) * g.input.h + (left + q) * g.input.w, value);
         DDPBENCH_UNROLL
         for (std::uint32_t k = 0; k < kCount; ++k) {
-          if (!first && !exceeds(value[k], best[k])) continue;
+          const bool is_nan = value[k] != value[k];
+          if (!first && !is_nan && !(value[k] > best[k])) continue;
           best[k] = value[k];
           winner[k] = p * kernel_w + q;
         }

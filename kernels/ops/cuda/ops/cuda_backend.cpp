@@ -84,17 +84,14 @@ class CudaBackend final : public OpBackend {
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {
-    const auto current = make_current();
+    const ddpbench::cuda::CurrentDevice current(context_->device.ordinal());
     cuda::convert(*context_, from_layout, from, to_layout, to);
   }
 
  private:
   std::unique_ptr<Op> make_whole(const OpDesc& desc) override {
-    const auto current = make_current();
+    const ddpbench::cuda::CurrentDevice current(context_->device.ordinal());
     return std::visit([&](const auto& d) { return make_op(context_, d); }, desc);
-  }
-  ddpbench::cuda::CurrentDevice make_current() const {
-    return ddpbench::cuda::CurrentDevice(context_->device.ordinal());
   }
 
   ContextPtr context_;
