@@ -134,11 +134,6 @@ class JsonBuilder {
   std::size_t values_ = 0;
 };
 
-// Long values are cut in messages: the pointer says where to look.
-std::string excerpt(const json& value) {
-  return message_text(value.dump(-1, ' ', false, json::error_handler_t::replace));
-}
-
 }  // namespace
 
 std::string message_text(std::string_view text) {
@@ -199,8 +194,9 @@ void JsonPlace::fail(const std::string& message) const {
 namespace {
 
 void expect(bool holds, const JsonReader& reader, std::string_view what, const std::string& type) {
-  if (!holds)
-    reader.fail(fmt::format("{} must be {}, found {}", what, type, excerpt(reader.value())));
+  if (holds) return;
+  const std::string found = reader.value().dump(-1, ' ', false, json::error_handler_t::replace);
+  reader.fail(fmt::format("{} must be {}, found {}", what, type, message_text(found)));
 }
 
 }  // namespace

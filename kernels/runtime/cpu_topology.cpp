@@ -45,15 +45,6 @@ Topology load_topology() {
   return topology;
 }
 
-// The processors that the calling thread may run on, or all of hwloc's when it cannot tell.
-Bitmap usable_processors(hwloc_topology_t topology) {
-  Bitmap usable = make_bitmap();
-  if (hwloc_get_cpubind(topology, usable.get(), HWLOC_CPUBIND_THREAD) != 0) {
-    hwloc_bitmap_copy(usable.get(), hwloc_topology_get_allowed_cpuset(topology));
-  }
-  return usable;
-}
-
 // The first usable processor of each core; of each processor when the host shows no cores.
 std::vector<int> first_processors(hwloc_topology_t topology, hwloc_const_bitmap_t usable) {
   const bool has_cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0;
@@ -112,7 +103,10 @@ std::size_t physical_memory_bytes() {
 
 CpuTopology read_cpu_topology() {
   const Topology topology = load_topology();
-  const Bitmap usable = usable_processors(topology.get());
+  const Bitmap usable = make_bitmap();  // by the calling thread, or all when hwloc cannot tell
+  if (hwloc_get_cpubind(topology.get(), usable.get(), HWLOC_CPUBIND_THREAD) != 0) {
+    hwloc_bitmap_copy(usable.get(), hwloc_topology_get_allowed_cpuset(topology.get()));
+  }
   CpuTopology result;
   result.model = cpu_model_name();
   result.cores = first_processors(topology.get(), usable.get());
