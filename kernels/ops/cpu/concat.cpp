@@ -28,11 +28,21 @@ class Concat : public Op {
     const std::int64_t block = channel_block(desc.inputs[0]);
     const bool blocked = (block == 8 || block == 16) && fill_blocks(desc, block);
     const bool channels_last = !blocked && block > 1 && block == first[1];
-    use_layout(channels_last ? 0 : blocked ? block : 1, desc.inputs[0].type);
+    const auto layout = [&, type = desc.inputs[0].type](const Shape& shape) {
+      if (channels_last) return image_layout(shape, shape[1], type);
+      return blocked ? image_layout(shape, block, type) : TensorLayout::plain(shape, type);
+    };
     // A piece is what one input gives in a row of the output: a pixel or a sample.
     rows_ = first[0] * (channels_last ? first[2] * first[3] : 1);
-    for (const TensorLayout& input : plan_.inputs) pieces_.push_back(input.bytes / row_count());
-    row_bytes_ = plan_.output.bytes / row_count();
+    const auto bytes_of_row = [&](const TensorLayout& map) {
+      return map.bytes / static_cast<std::size_t>(rows_);
+    };
+    for (TensorLayout& input : plan_.inputs) {
+      input = layout(input.shape);
+      pieces_.push_back(bytes_of_row(input));
+    }
+    plan_.output = layout(plan_.output.shape);
+    row_bytes_ = bytes_of_row(plan_.output);
   }
 
   void forward(Stream&, const ForwardArgs& args) override {
@@ -52,18 +62,6 @@ class Concat : public Op {
   }
 
  private:
-  // Blocks of channels; 0: channels last, 1: plain.
-  void use_layout(std::int64_t block, DataType type) {
-    const auto layout = [&](const Shape& shape) {
-      if (block == 1) return TensorLayout::plain(shape, type);
-      return image_layout(shape, block == 0 ? shape[1] : block, type);
-    };
-    for (TensorLayout& input : plan_.inputs) input = layout(input.shape);
-    plan_.output = layout(plan_.output.shape);
-  }
-
-  std::size_t row_count() const { return static_cast<std::size_t>(rows_); }
-
   // Calls body(input, offset in the output, offset in the input) for each piece.
   template <typename Body>
   void for_each_piece(const Body& body) const {
