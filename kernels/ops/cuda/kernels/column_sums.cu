@@ -149,17 +149,6 @@ cudaError_t sum_chunks(const ColumnSums& args, float* sums, std::uint32_t chunks
   return for_each_block(tiles * chunks, stream, body);
 }
 
-// With few rows each thread has one column, for more blocks. The width decides the order of the
-// sums, so only the shape decides it.
-template <typename T>
-cudaError_t sum_chunks_of(const ColumnSums& args, float* sums, std::uint32_t chunks,
-                          cudaStream_t stream) {
-  constexpr std::uint32_t kWidth = kVectorOf<T>;
-  return chunks > 1 && args.columns % kWidth == 0
-             ? sum_chunks<T, kWidth>(args, sums, chunks, stream)
-             : sum_chunks<T, 1>(args, sums, chunks, stream);
-}
-
 }  // namespace
 
 std::size_t column_sums_workspace_bytes(std::uint32_t rows, std::uint32_t columns) {
@@ -173,7 +162,12 @@ cudaError_t column_sums(const ColumnSums& args, cudaStream_t stream) {
   const cudaError_t status = with_element_type(args.type, [&]<typename T>(T) {
     chunks = chunk_count<T>(args.rows);
     float* const sums = chunks == 1 || args.sums == nullptr ? args.sums : partial;
-    return sum_chunks_of<T>(args, sums, chunks, stream);
+    // With few rows each thread has one column, for more blocks. The width decides the order of the
+    // sums, so only the shape decides it.
+    constexpr std::uint32_t kWidth = kVectorOf<T>;
+    return chunks > 1 && args.columns % kWidth == 0
+               ? sum_chunks<T, kWidth>(args, sums, chunks, stream)
+               : sum_chunks<T, 1>(args, sums, chunks, stream);
   });
   if (status != cudaSuccess || chunks == 1 || args.sums == nullptr) return status;
   return add_up_rows({.rows = chunks,

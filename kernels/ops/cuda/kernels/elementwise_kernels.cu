@@ -97,6 +97,9 @@ struct ConvertType {
   }
 };
 
+constexpr auto kLanes = static_cast<std::uint32_t>(kMaskLanes);
+constexpr auto kGroup = static_cast<std::uint32_t>(kMaskGroup);
+
 // A thread takes the four elements of a counter, 16 elements apart: threads side by side touch
 // elements side by side.
 template <typename T>
@@ -112,8 +115,6 @@ struct DrawMask {
     const std::uint32_t place = static_cast<std::uint32_t>(args.draw.places.first) + before +
                                 in_part * static_cast<std::uint32_t>(args.draw.places.parts);
     const MaskWords words = draw_words(args.mask, counter, place, *args.draw.step);
-    constexpr auto kLanes = static_cast<std::uint32_t>(kMaskLanes);
-    constexpr auto kGroup = static_cast<std::uint32_t>(kMaskGroup);
     std::uint32_t element = counter / kLanes * kGroup + counter % kLanes;
     DDPBENCH_UNROLL
     for (std::uint32_t w = 0; w < kMaskWords; ++w, element += kLanes) {
@@ -250,8 +251,6 @@ cudaError_t copy_pieces(const PieceCopy& args, cudaStream_t stream) {
 }
 
 cudaError_t dropout(const Dropout& args, cudaStream_t stream) {
-  constexpr auto kLanes = static_cast<std::uint32_t>(kMaskLanes);
-  constexpr auto kGroup = static_cast<std::uint32_t>(kMaskGroup);
   const std::uint32_t counters = ceil_div(args.elements, kGroup) * kLanes;
   const auto part = static_cast<std::uint32_t>(
       std::min<std::int64_t>(args.draw.places.part, std::numeric_limits<std::int32_t>::max()));
