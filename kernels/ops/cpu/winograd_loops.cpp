@@ -26,7 +26,7 @@ namespace {
 constexpr float kA = 0.625F, kB = 1.5F;
 constexpr float kA2 = kA * kA, kB2 = kB * kB;
 constexpr float kN0 = kA2 * kB2, kNa = 2 * kA2 * (kA2 - kB2), kNb = 2 * kB2 * (kB2 - kA2);
-constexpr float kScale[6] = {1 / kN0, 1 / kNa, 1 / kNa, 1 / kNb, 1 / kNb, 1};
+constexpr float kScale[] = {1 / kN0, 1 / kNa, 1 / kNa, 1 / kNb, 1 / kNb, 1};
 
 }  // namespace
 }  // namespace ddpbench::ops::cpu
