@@ -6,14 +6,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/math.h"
-#include "parallel/comm/comm_module.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/cuda_module.h"
 

@@ -3,14 +3,11 @@
 #include "parallel/gradient_exchange.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/random.h"
 #include "parallel/comm_hook.h"
-#include "parallel/step_parts.h"
 
 namespace ddpbench {
 namespace {

@@ -6,14 +6,12 @@
 #include "parallel/needs_survey.h"
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "base/error.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/step_parts.h"
 #include "parallel/strategies.h"
-#include "parallel/strategy.h"
 
 namespace ddpbench {
 namespace {

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "base/random.h"
-#include "kernels/ops/flat_ops.h"
 #include "parallel/gradient_exchange.h"
 #include "parallel/replica.h"
 #include "parallel/server_shard.h"

@@ -4,14 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "base/error.h"
 #include "base/math.h"
-#include "parallel/step_parts.h"
 
 namespace ddpbench {
 namespace {

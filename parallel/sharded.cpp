@@ -19,9 +19,7 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <span>
-#include <utility>
 
 #include "base/math.h"
 #include "parallel/replica.h"

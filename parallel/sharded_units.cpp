@@ -14,8 +14,6 @@
 #include <array>
 #include <memory>
 #include <optional>
-#include <span>
-#include <utility>
 #include <vector>
 
 #include "base/math.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "bench/host/environment_capture.h"
+#include "bench/host/host_limits.h"
 #include "bench/plan/training_job.h"
 #include "bench/rank/rank_main.h"
 

@@ -16,7 +16,6 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "reports/charts/chart_data.h"
-#include "reports/json/report_json.h"
 #include "reports/pictures/picture.h"
 #include "reports/table/table.h"
 

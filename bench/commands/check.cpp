@@ -9,11 +9,10 @@
 #include "base/text.h"
 #include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
-#include "bench/host/environment_capture.h"
+#include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
 #include "bench/run/report_output.h"
 #include "reports/gate/gate.h"
-#include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
 namespace {

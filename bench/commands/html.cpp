@@ -8,7 +8,6 @@
 #include "bench/rank/run_memory.h"
 #include "reports/data/report_view.h"
 #include "reports/html/page.h"
-#include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -16,7 +16,6 @@
 #include "bench/rank/run_memory.h"
 #include "reports/exports/records.h"
 #include "reports/exports/run_formats.h"
-#include "reports/json/report_json.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/table/table.h"
 #include "reports/why/why.h"

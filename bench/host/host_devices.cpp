@@ -9,7 +9,6 @@
 #include "bench/host/build_info.h"
 #include "bench/host/host_limits.h"
 #include "kernels/ops/backend.h"
-#include "parallel/cuda_module.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {

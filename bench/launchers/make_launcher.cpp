@@ -12,10 +12,8 @@
 #include "base/ranges.h"
 #include "bench/host/host_limits.h"
 #include "bench/launchers/agent_source.h"
-#include "bench/launchers/rank_hosts.h"
 #include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
-#include "parallel/strategies.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -13,8 +13,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <functional>
-#include <optional>
 #include <thread>
 #include <utility>
 

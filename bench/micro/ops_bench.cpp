@@ -19,7 +19,6 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <span>
 

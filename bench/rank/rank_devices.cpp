@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/ranges.h"
-#include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/host_limits.h"
 #include "bench/plan/data_places.h"

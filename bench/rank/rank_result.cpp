@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank/rank_result.h"
 
-#include <cstdint>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json_members.h"

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/math.h"
-#include "bench/host/environment_capture.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
 #include "bench/rank/verification.h"

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/error.h"
 #include "base/math.h"

@@ -8,7 +8,6 @@
 #include <ranges>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/ranges.h"
 #include "bench/measure/step_recorder.h"
 #include "parallel/strategies.h"

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/ranges.h"
-#include "bench/host/environment_capture.h"
+#include "bench/host/host_limits.h"
 #include "bench/run/run_records.h"
 #include "parallel/strategies.h"
 

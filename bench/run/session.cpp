@@ -17,11 +17,9 @@
 #include "bench/plan/data_places.h"
 #include "bench/plan/training_checkpoint.h"
 #include "kernels/nn/model/model_reader.h"
-#include "parallel/comm_backends.h"
 #include "reports/data/settings.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/noise.h"
-#include "reports/metrics/repetitions.h"
 
 namespace ddpbench::bench {
 namespace {

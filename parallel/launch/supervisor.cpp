@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/ranges.h"
 #include "parallel/comm/store/store.h"
-#include "parallel/launch/grace_times.h"
 #include "parallel/launch/guilty_rank.h"
 #include "parallel/launch/open_files.h"
 

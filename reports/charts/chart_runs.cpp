@@ -12,10 +12,8 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "reports/data/report_view.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/conditions.h"
-#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {

@@ -13,7 +13,6 @@
 #include "reports/exports/records.h"
 #include "reports/exports/run_formats.h"
 #include "reports/metrics/metrics.h"
-#include "reports/metrics/repetitions.h"
 
 namespace ddpbench::report {
 namespace {

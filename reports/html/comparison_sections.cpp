@@ -15,8 +15,6 @@
 #include "reports/html/sections.h"
 #include "reports/metrics/history.h"
 #include "reports/pictures/picture.h"
-#include "reports/pictures/svg.h"
-#include "reports/table/table.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::report::html {

@@ -2,11 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/json/fields.h"
 
-#include <algorithm>
-
-#include "base/error.h"
 #include "base/json.h"
-#include "base/text.h"
 
 namespace ddpbench::report {
 namespace {

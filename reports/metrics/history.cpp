@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
-#include "reports/data/report_view.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 

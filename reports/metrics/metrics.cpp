@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/ranges.h"
 #include "base/text.h"
-#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 namespace {

@@ -6,11 +6,9 @@
 
 #include <algorithm>
 #include <map>
-#include <vector>
 
 #include "base/text.h"
 #include "reports/metrics/conditions.h"
-#include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/metrics/scaling.h"
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -14,7 +13,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "reports/data/report_view.h"
 #include "reports/metrics/comparison.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"

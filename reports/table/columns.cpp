@@ -8,11 +8,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 
 #include "base/text.h"
 #include "reports/data/settings.h"
-#include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::report {

@@ -6,10 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/math.h"
-#include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/table/columns.h"

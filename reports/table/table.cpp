@@ -11,7 +11,6 @@
 
 #include "base/text.h"
 #include "reports/metrics/repetitions.h"
-#include "reports/table/columns.h"
 
 namespace ddpbench::report {
 namespace {

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
-#include <map>
 #include <ranges>
 #include <set>
 
@@ -17,7 +15,6 @@
 #include "reports/metrics/noise.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
-#include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
 #include "reports/why/why.h"
 

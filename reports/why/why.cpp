@@ -8,16 +8,12 @@
 #include <functional>
 #include <map>
 #include <ranges>
-#include <span>
 #include <utility>
 
 #include "base/text.h"
-#include "reports/data/report.h"
-#include "reports/data/report_view.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/scaling.h"
-#include "reports/why/why_cause.h"
 
 namespace ddpbench::report {
 namespace {

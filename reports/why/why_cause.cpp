@@ -3,7 +3,6 @@
 #include "reports/why/why_cause.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/text.h"
 #include "reports/data/settings.h"

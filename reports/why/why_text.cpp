@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
-#include "base/math.h"
 #include "base/text.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/conditions.h"

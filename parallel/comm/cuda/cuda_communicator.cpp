@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/cuda/cuda_communicator.h"
 
-#include <utility>
-
 #include "kernels/runtime/cuda/cuda_calls.h"
 
 namespace ddpbench::comm {

@@ -22,8 +22,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "kernels/runtime/cuda/cuda_calls.h"

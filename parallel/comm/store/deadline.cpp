@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <utility>
 
 namespace ddpbench::comm {
 
