@@ -72,6 +72,26 @@ std::string process_words(Ranks ranks, std::size_t rank) {
   return all.empty() ? words_for(ranks, rank) : fmt::format("the process of {}", all);
 }
 
+template <typename Predicate>
+std::optional<std::size_t> find_first(Ranks ranks, Predicate&& predicate) {
+  const auto found = std::ranges::find_if(ranks, predicate);
+  if (found == ranks.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - ranks.begin());
+}
+
+// Of those that `counts`, the rank that was the first to report an error. Ranks that could not
+// report one come before: they have no time to order by, and others' errors may follow from their
+// death.
+template <typename Predicate>
+std::optional<std::size_t> find_earliest(Ranks ranks, Predicate&& counts) {
+  std::optional<std::size_t> first;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (!counts(ranks[i])) continue;
+    if (!first || ranks[i].status.error_s < ranks[*first].status.error_s) first = i;
+  }
+  return first;
+}
+
 RunFailure failure_at(Ranks ranks, std::size_t rank, const char* kind, const std::string& message) {
   RunFailure failure;
   failure.rank = static_cast<int>(rank);
@@ -85,12 +105,11 @@ RunFailure failure_at(Ranks ranks, std::size_t rank, const char* kind, const std
 RunFailure noticed_failure_at(Ranks ranks, std::size_t rank, const char* kind,
                               const std::string& message) {
   RunFailure failure = failure_at(ranks, rank, kind, message);
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (!only_noticed(ranks[i])) continue;
-    const RankError& witness = *ranks[i].status.error;
-    failure.error.message += fmt::format("; {} noticed: {}", words_for(ranks, i), witness.message);
+  if (const auto first = find_first(ranks, only_noticed)) {
+    const RankError& witness = *ranks[*first].status.error;
+    failure.error.message +=
+        fmt::format("; {} noticed: {}", words_for(ranks, *first), witness.message);
     failure.error.operation = witness.operation;
-    break;
   }
   return failure;
 }
@@ -130,10 +149,8 @@ bool is_stepping(const RankView& view, std::uint64_t last) { return view.status.
 
 // The rank among `candidates` with the least progress; of equals, the one that moved longest ago.
 std::size_t least_progress(Ranks ranks, const std::vector<std::size_t>& candidates) {
-  return *std::ranges::min_element(candidates, [&](std::size_t a, std::size_t b) {
-    const auto left = progress(ranks[a].status), right = progress(ranks[b].status);
-    if (left != right) return left < right;
-    return ranks[a].last_progress_s < ranks[b].last_progress_s;
+  return *std::ranges::min_element(candidates, {}, [&](std::size_t rank) {
+    return std::pair(progress(ranks[rank].status), ranks[rank].last_progress_s);
   });
 }
 
@@ -187,23 +204,6 @@ bool is_behind(Ranks ranks, std::size_t rank) {
          });
 }
 
-std::size_t first_noticing(Ranks ranks) {
-  std::optional<std::size_t> first;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (!only_noticed(ranks[i])) continue;
-    if (!first || ranks[i].status.error_s < ranks[*first].status.error_s) first = i;
-  }
-  ensure(first.has_value(), "no rank has noticed anything");
-  return *first;
-}
-
-template <typename Predicate>
-std::optional<std::size_t> find_first(Ranks ranks, Predicate&& predicate) {
-  const auto found = std::ranges::find_if(ranks, predicate);
-  if (found == ranks.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - ranks.begin());
-}
-
 // A rank that cannot take part any more: it is stopped, or left although others still needed it.
 std::optional<RunFailure> find_absent(Ranks ranks) {
   if (const auto rank = find_first(ranks, &RankView::stopped)) {
@@ -252,20 +252,16 @@ bool only_noticed(const RankView& view) {
 }
 
 std::optional<RunFailure> find_cause(std::span<const RankView> ranks) {
-  // Ranks that reported an error are ordered by its time. Ranks that could not report one come
-  // first: they have no time to order by, and others' errors may follow from their death.
-  std::optional<std::size_t> cause;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (!has_failed(ranks[i]) || only_noticed(ranks[i])) continue;
-    if (!cause || ranks[i].status.error_s < ranks[*cause].status.error_s) cause = i;
-  }
-  if (!cause) return std::nullopt;
-  return own_failure(ranks, *cause);
+  const auto cause = find_earliest(
+      ranks, [](const RankView& view) { return has_failed(view) && !only_noticed(view); });
+  return cause ? std::optional(own_failure(ranks, *cause)) : std::nullopt;
 }
 
 RunFailure blame_for_noticed(std::span<const RankView> ranks) {
   if (const auto absent = find_absent(ranks)) return *absent;
-  const std::size_t witness = first_noticing(ranks);
+  const std::optional<std::size_t> noticed = find_earliest(ranks, only_noticed);
+  ensure(noticed.has_value(), "no rank has noticed anything");
+  const std::size_t witness = *noticed;
   if (ranks[witness].status.error->kind != "timeout") return own_failure(ranks, witness);
   const auto silent = silent_rank(ranks);
   auto straggler = find_missing(ranks, witness);
