@@ -3,7 +3,6 @@
 #include "parallel/strategies.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -101,22 +100,15 @@ constexpr StrategyTraits kStrategies[] = {
      .one_process = true,
      .plan = plan_reference}};
 
-std::vector<int> first_integers(int count) {
-  std::vector<int> values(static_cast<std::size_t>(count));
-  std::iota(values.begin(), values.end(), 0);
-  return values;
-}
-
 }  // namespace
 
 std::vector<RankPlan> plan_one_rank(const StrategyConfig& config) {
-  return {{.replicas = first_integers(config.replicas),
-           .shards = first_integers(config.replicas),
-           .batch = config.per_device_batch * config.replicas}};
+  const std::vector<int> all = mapped(std::views::iota(0, config.replicas), std::identity());
+  return {{.replicas = all, .shards = all, .batch = config.per_device_batch * config.replicas}};
 }
 
 std::vector<RankPlan> plan_rank_per_replica(const StrategyConfig& config) {
-  return mapped(first_integers(config.replicas), [&config](int r) -> RankPlan {
+  return mapped(std::views::iota(0, config.replicas), [&config](int r) -> RankPlan {
     return {.replicas = {r}, .shards = {r}, .batch = config.per_device_batch};
   });
 }
