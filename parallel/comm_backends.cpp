@@ -32,11 +32,6 @@ std::unique_ptr<Communicator> make_shm(comm::Store& store, int rank, int size, D
 
 // ---- nccl, in the CUDA module ----
 
-const CudaModule& module_of(const WorldOptions& world) {
-  ensure(world.cuda != nullptr, "a communicator of GPUs without the CUDA module");
-  return *world.cuda;
-}
-
 // Unless told to connect ranks when the communicator is made, NCCL does it in the first collective
 // of a kind. A deadline can end the former; only aborting NCCL under its caller ends the latter.
 //
@@ -54,7 +49,8 @@ Variables nccl_variables(const RankSurroundings& rank) {
 
 std::unique_ptr<Communicator> make_nccl(comm::Store& store, int rank, int size, Device& device,
                                         const WorldOptions& options) {
-  return module_of(options).make_nccl(store, rank, size, device, options);
+  ensure(options.cuda != nullptr, "a communicator of GPUs without the CUDA module");
+  return options.cuda->make_nccl(store, rank, size, device, options);
 }
 
 // ---- gloo, mpi: each in a module of its own ----
