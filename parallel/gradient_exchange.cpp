@@ -51,8 +51,7 @@ class AllReduce final : public GradientExchange {
   }
 
   BufferView gradients_of(std::size_t b) const {
-    const Bucket& bucket = buckets()[b];
-    return replica_->graph().gradients().view().slice(bucket.offset_bytes, bucket.bytes);
+    return range_of(replica_->graph().gradients().view(), b);
   }
 
   std::vector<PlannedBuffer> planned(const nn::ParameterPlan& parameters) override {

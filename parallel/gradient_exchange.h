@@ -128,6 +128,10 @@ class GradientExchange {
 
   comm::Communicator& world() const { return *context_.world; }
   const std::vector<Bucket>& buckets() const { return bucketer_->buckets(); }
+  // Where bucket b is in a flat buffer.
+  BufferView range_of(const BufferView& flat, std::size_t b) const {
+    return flat.slice(buckets()[b].offset_bytes, buckets()[b].bytes);
+  }
   // The pass of the step, of those that exchange, and what was started in it.
   std::size_t pass() const { return pass_; }
   const Event& ready_event(std::size_t b) const {

@@ -123,11 +123,9 @@ class LocalSgd final : public GradientExchange {
       const ScopedPhase phase(observer, Phase::comm_wait, replica_->stream());
       for (std::size_t b = 0; b < buckets().size(); ++b) {
         if (is_missing(b)) continue;
-        const Bucket& bucket = buckets()[b];
-        followed_[b] = all_reduce(weights().slice(bucket.offset_bytes, bucket.bytes),
-                                  {.after = &replica_->stream(),
-                                   .start = comm::Start::deferred,
-                                   .bucket = static_cast<int>(b)});
+        followed_[b] = all_reduce(range_of(weights(), b), {.after = &replica_->stream(),
+                                                           .start = comm::Start::deferred,
+                                                           .bucket = static_cast<int>(b)});
       }
       for (const comm::Work& work : followed_) work.wait(replica_->stream());
     }

@@ -213,8 +213,7 @@ class PushAndPull final : public GradientExchange {
   }
 
   comm::Elements elements_of(const Buffer& flat, std::size_t shard) const {
-    const Bucket& range = buckets()[shard];
-    return flat_elements(flat.view().slice(range.offset_bytes, range.bytes));
+    return flat_elements(range_of(flat.view(), shard));
   }
 
   std::vector<std::int64_t> commands_, next_steps_;  // [server] in host memory

@@ -86,7 +86,7 @@ void Sharded::update(float grad_scale, bool stale) {
 void Sharded::gather_weights() {
   const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());
   for (std::size_t b = 0; b < buckets().size(); ++b) {
-    const BufferView all = whole(replica_->graph().weights().view(), b);
+    const BufferView all = range_of(replica_->graph().weights().view(), b);
     followed_[b] = gather(b, part_of(b, all), all, static_cast<int>(started_count() + b));
   }
   for (const comm::Work& work : followed_) work.wait(replica_->stream());
@@ -141,10 +141,6 @@ std::size_t Sharded::owned_bytes(const std::vector<Bucket>& buckets) const {
   return sum;
 }
 
-BufferView Sharded::whole(const BufferView& flat, std::size_t b) const {
-  return flat.slice(buckets()[b].offset_bytes, buckets()[b].bytes);
-}
-
 BufferView Sharded::part_of(std::size_t b, const BufferView& bucket) const {
   const auto part = is_divided(b) ? static_cast<std::size_t>(world().rank()) : 0;
   return bucket.slice(part * own_bytes(buckets()[b]), own_bytes(buckets()[b]));
@@ -170,16 +166,16 @@ comm::Work Sharded::gather(std::size_t b, const BufferView& part, const BufferVi
 }
 
 BufferView Sharded::own_weights(std::size_t b) const {
-  return part_of(b, whole(replica_->graph().weights().view(), b));
+  return part_of(b, range_of(replica_->graph().weights().view(), b));
 }
 
 BufferView Sharded::own_gradients(std::size_t b) const {
-  return part_of(b, whole(replica_->graph().gradients().view(), b));
+  return part_of(b, range_of(replica_->graph().gradients().view(), b));
 }
 
 void Sharded::gather_gradients(const BufferView& flat) {
   for (std::size_t b = 0; b < buckets().size(); ++b) {
-    const BufferView all = whole(flat, b);
+    const BufferView all = range_of(flat, b);
     gather(b, own_gradients(b), all, -1).wait(replica_->stream());
     const bool elsewhere = all.bytes > 0 && own_gradients(b).data != all.data;
     if (!is_divided(b) && elsewhere) {
@@ -201,7 +197,7 @@ void Sharded::open(const std::vector<Bucket>& buckets) {
 }
 
 comm::Work Sharded::start(std::size_t b, const comm::CallOptions& options) {
-  const BufferView bucket = whole(replica_->graph().gradients().view(), b);
+  const BufferView bucket = range_of(replica_->graph().gradients().view(), b);
   return reduce(b, bucket, part_of(b, bucket), options);
 }
 

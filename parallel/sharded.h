@@ -34,7 +34,6 @@ class Sharded : public GradientExchange {
   std::vector<Bucket> plan_transfers(const nn::ParameterPlan& parameters) const override;
   std::size_t own_bytes(const Bucket& bucket) const;
   std::size_t owned_bytes(const std::vector<Bucket>& buckets) const;
-  BufferView whole(const BufferView& flat, std::size_t b) const;
   // Returns this rank's part of a divided bucket, and all of the tail.
   BufferView part_of(std::size_t b, const BufferView& bucket) const;
 

@@ -89,7 +89,7 @@ class ShardedUnits final : public ShardedGradients, public nn::WeightStore {
     graph.hold_whole();
     const BufferView all = graph.weights().view();
     for (std::size_t u = 0; u < buckets().size(); ++u) {
-      gather(u, own_weights(u), whole(all, u), -1).wait(stream);
+      gather(u, own_weights(u), range_of(all, u), -1).wait(stream);
     }
     const nn::ParameterPlan& plan = graph.plan();
     if (const std::size_t frozen = plan.frozen_bytes(); frozen > 0) {
