@@ -338,12 +338,7 @@ launch::ChannelLayout channel_layout(const CommJob& job) {
   return layout;
 }
 
-nlohmann::json to_json(const CommJob& job) {
-  nlohmann::json json;
-  to_json(json, job);
-  return json;
-}
-
+nlohmann::json to_json(const CommJob& job) { return job; }
 CommJob comm_job_from_json(const nlohmann::json& json) { return json.get<CommJob>(); }
 
 std::string encoded(const CommRankResult& result) { return result_bytes(result); }
