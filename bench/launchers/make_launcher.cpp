@@ -133,11 +133,6 @@ std::unique_ptr<AgentSource> agents_of(const Options& options, int most, Launche
                             std::move(start));
 }
 
-std::vector<const Options*> entries_of(const Options& options) {
-  if (options.runs.empty()) return {&options};
-  return mapped(options.runs, [](const Options& entry) { return &entry; });
-}
-
 }  // namespace
 
 int most_processes(const Options& options) {
@@ -173,10 +168,10 @@ void fit_to_world(Options& options, const launch::RankEnvironment& environment) 
   fit(options);
   for (Options& entry : options.runs) fit(entry);
   refuse_shared_processes(options, "");
-  const std::size_t runs =
-      plan_matrix(options).size() * static_cast<std::size_t>(options.repetitions);
-  const bool has_engine = std::ranges::any_of(entries_of(options), [](const Options* entry) {
-    return is_engine_of_launcher(entry->backend);
+  const std::vector<RunCell> cells = plan_matrix(options);
+  const std::size_t runs = cells.size() * static_cast<std::size_t>(options.repetitions);
+  const bool has_engine = std::ranges::any_of(cells, [&options](const RunCell& cell) {
+    return is_engine_of_launcher(entry_options(options, cell).backend);
   });
   if (!has_engine || (runs == 1 && !options.until_ci)) return;
   throw ConfigError(fmt::format(
