@@ -278,7 +278,8 @@ void RankTrainer::take_step(bool timed, int epoch, std::int64_t cycle_step) {
   taken_.clear();
   input_of(0);
   const bool is_counted = traffic_.value || !traffic_.reason.empty();
-  if (!is_counted && cycle_step == 0) begin_traffic();
+  if (!is_counted && cycle_step == 0)
+    for (comm::Communicator* one : devices_.communicators()) one->take_traffic();
   runner_->run(inputs_of_step_);
   if (!is_counted && cycle_step + 1 == cycle_steps(job_)) {
     const std::unique_ptr<Event> done = primary.device().make_event();
@@ -303,10 +304,6 @@ StepInput RankTrainer::input_of(int pass) {
     taken_[index] = kept_[index].device();
   }
   return taken_[index];
-}
-
-void RankTrainer::begin_traffic() {
-  for (comm::Communicator* one : devices_.communicators()) one->take_traffic();
 }
 
 // Those of a stage are one of each replica.

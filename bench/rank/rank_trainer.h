@@ -119,7 +119,6 @@ class RankTrainer {
   void make_source();
   void take_step(bool timed, int epoch, std::int64_t cycle_step);
   StepInput input_of(int pass);
-  void begin_traffic();
   void count_traffic();
   // The devices of the rank `peer` of a communicator, and of this rank.
   std::pair<int, int> device_numbers(const comm::Communicator& peers, int peer) const;
