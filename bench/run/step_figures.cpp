@@ -209,24 +209,19 @@ std::vector<launch::StepRecord> whole_cycles(std::span<const launch::StepRecord>
       ++i;
       continue;
     }
-    launch::StepRecord& mean = whole.emplace_back(part[0]);
-    double length_s = 0;
-    for (const launch::StepRecord& step : part) length_s += step.end_s - step.begin_s;
-    mean.end_s = mean.begin_s + length_s / cycle;
-    for (double launch::StepRecord::*member :
-         {&launch::StepRecord::comm_s, &launch::StepRecord::comm_overlapped_s,
-          &launch::StepRecord::comm_wait_s, &launch::StepRecord::comm_wait_exposed_s,
-          &launch::StepRecord::interpreter_wait_s}) {
-      mean.*member = 0;
-      for (const launch::StepRecord& step : part) mean.*member += step.*member / cycle;
-    }
-    for (std::size_t p = 0; p < kPhaseCount; ++p) {
-      mean.phase_s[p] = 0;
-      for (const launch::StepRecord& step : part) mean.phase_s[p] += step.phase_s[p] / cycle;
-    }
     const bool observed = std::ranges::all_of(part, is_observed);  // a trace may end within
-    mean.phases_observed = 0;
+    launch::StepRecord& mean = whole.emplace_back(launch::StepRecord{
+        .epoch = part[0].epoch, .step = part[0].step, .begin_s = part[0].begin_s});
+    mean.end_s = mean.begin_s;
     for (const launch::StepRecord& step : part) {
+      mean.end_s += (step.end_s - step.begin_s) / cycle;
+      for (double launch::StepRecord::*member :
+           {&launch::StepRecord::comm_s, &launch::StepRecord::comm_overlapped_s,
+            &launch::StepRecord::comm_wait_s, &launch::StepRecord::comm_wait_exposed_s,
+            &launch::StepRecord::interpreter_wait_s}) {
+        mean.*member += step.*member / cycle;
+      }
+      for (std::size_t p = 0; p < kPhaseCount; ++p) mean.phase_s[p] += step.phase_s[p] / cycle;
       if (observed) mean.phases_observed |= step.phases_observed;
       mean.waits_untold |= step.waits_untold;
     }
