@@ -44,10 +44,8 @@ int main(int argc, char** argv) {
   spare_address_space();
   ::signal(SIGCHLD, SIG_DFL);  // a parent may ignore it, and no child's exit would be known
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), which has words
-  const auto get_variable = [](const char* name) -> const char* { return std::getenv(name); };
-  if (get_variable(kJobFdVariable) != nullptr) {
-    return rank_main(get_variable,
-                     {{kTrainingKind, run_training_process}, {kCommKind, run_comm_ranks}});
+  if (std::getenv(kJobFdVariable) != nullptr) {
+    return rank_main({{kTrainingKind, run_training_process}, {kCommKind, run_comm_ranks}});
   }
   return command_line_main(std::vector<std::string>(argv, argv + argc));
 }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <exception>
 
 #include "base/error.h"
@@ -85,8 +84,8 @@ int fetch_data(const ParsedCommand& command) {
 
 // The place of this process, where a launcher started it beside others.
 std::optional<launch::RankEnvironment> place_in_world(const Options& options,
-                                                      const launch::GetVariable& get) {
-  auto environment = launch::read_rank_environment(get);
+                                                      const Variables& variables) {
+  auto environment = launch::read_rank_environment(variables);
   if (!environment && options.local_rank) {
     throw ConfigError(
         fmt::format("--local-rank={}: a launcher gives it to the ranks that it starts, but RANK is "
@@ -100,9 +99,9 @@ std::optional<launch::RankEnvironment> place_in_world(const Options& options,
 // Makes runs with hosts where the options, or the launcher that started this process, want that.
 // All processes of a launcher come here: that of rank 0 supervises the others, which are agents.
 int run_on_hosts(const ParsedCommand& command, const std::vector<std::string>& arguments,
-                 const launch::GetVariable& get) {
+                 const Variables& variables) {
   Options options = command.options;
-  const auto place = place_in_world(options, get);
+  const auto place = place_in_world(options, variables);
   options.local_rank.reset();                // it is no part of the configuration
   if (place) fit_to_world(options, *place);  // all refuse, so that none waits for rank 0
   if (place && place->rank > 0) {
@@ -114,8 +113,8 @@ int run_on_hosts(const ParsedCommand& command, const std::vector<std::string>& a
 }
 
 int measure_comm(const Options& options, const std::vector<std::string>& arguments,
-                 const launch::GetVariable& get) {
-  const auto place = place_in_world(options, get);
+                 const Variables& variables) {
+  const auto place = place_in_world(options, variables);
   if (!place) {
     if (options.interface.empty()) return run_comm(options, arguments);
     throw ConfigError(fmt::format(
@@ -130,10 +129,6 @@ int measure_comm(const Options& options, const std::vector<std::string>& argumen
 
 int execute(const ParsedCommand& command, const std::vector<std::string>& arguments,
             const Variables& variables) {
-  const auto get_variable = [&variables](const char* name) -> const char* {
-    const auto at = variables.find(name);
-    return at == variables.end() ? nullptr : at->second.c_str();
-  };
   if (command.options.quiet && !command.options.dry_run) be_quiet();
   switch (command.command) {
     case Command::help:
@@ -147,7 +142,7 @@ int execute(const ParsedCommand& command, const std::vector<std::string>& argume
     case Command::data_fetch:
       return fetch_data(command);
     case Command::tune:
-      if (launch::read_rank_environment(get_variable)) {
+      if (launch::read_rank_environment(variables)) {
         throw ConfigError("tune starts its runs itself; do not start it with a launcher");
       }
       for (const std::string& note : command.notes) say("{}\n", note);
@@ -158,12 +153,12 @@ int execute(const ParsedCommand& command, const std::vector<std::string>& argume
       check_axes(command.options);
       return run_fit(command.options);
     case Command::comm:
-      return measure_comm(command.options, arguments, get_variable);
+      return measure_comm(command.options, arguments, variables);
     case Command::run:
       check_run_list(command.options);
       check_axes(command.options);
       check_saving(command.options);
-      return run_on_hosts(command, arguments, get_variable);
+      return run_on_hosts(command, arguments, variables);
   }
   return 1;
 }
@@ -178,9 +173,7 @@ std::string first_answer_config(const std::string& model) {
 
 int run_command_line(const std::vector<std::string>& arguments) {
   const std::string first = arguments.size() > 1 ? arguments[1] : "";
-  if (first == kAgentWord) {
-    return host_agent_main([](const char* name) -> const char* { return std::getenv(name); });
-  }
+  if (first == kAgentWord) return host_agent_main();
   if (const SubcommandEntry* subcommand = find_subcommand(first)) {
     return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()}, arguments[0]);
   }

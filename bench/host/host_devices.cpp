@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/host/host_devices.h"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
@@ -79,9 +78,7 @@ const comm::CommModule& backend_module(const CommBackend& backend) {
   return open_module<comm::CommModuleEntry>(path.string(), comm::kCommModuleEntryName, title);
 }
 
-bool is_launched() {
-  return launch::names_launcher([](const char* name) { return std::getenv(name); });
-}
+bool is_launched() { return launch::names_launcher(launch::environment_variables()); }
 
 std::string why_no_backend(const CommBackend& backend, const CudaProbe& cuda) {
   if (backend.devices == DeviceKind::cuda) return cuda.devices.empty() ? cuda.reason : "";

@@ -63,7 +63,6 @@ class AgentHosts final : public RunHosts {
   int hosts_of(int ranks) const override { return hosts_of(place_ranks(hosts_, ranks, 0)).count(); }
 
  private:
-  using Variables = std::map<std::string, std::string>;
   using CoreSet = std::pair<std::string, std::set<int>>;  // of a machine, by its mark
 
   void connect(const std::set<std::size_t>& wanted);
@@ -82,8 +81,8 @@ class AgentHosts final : public RunHosts {
   HostInputs take_inputs(std::size_t agent);
   template <typename Word>
   std::optional<Word> await(HostLink& link);
-  Variables meeting(const HostJob& job, std::size_t processes, bool one_host,
-                    const std::string& nonce);
+  launch::Variables meeting(const HostJob& job, std::size_t processes, bool one_host,
+                            const std::string& nonce);
   bool is_told_to_end() const;
 
   std::unique_ptr<AgentSource> source_;
@@ -402,11 +401,11 @@ std::vector<AgentRun> AgentHosts::orders(const HostJob& job, const std::vector<s
 }
 
 // The variables by which the ranks of a world find each other, at a store of the first host's.
-AgentHosts::Variables AgentHosts::meeting(const HostJob& job, std::size_t processes, bool one_host,
-                                          const std::string& nonce) {
-  Variables variables = {{"DDPBENCH_LAUNCHER", "ddpbench"},
-                         {"WORLD_SIZE", std::to_string(job.is_reference ? 1 : processes)},
-                         {"MASTER_ADDR", "127.0.0.1"}};
+launch::Variables AgentHosts::meeting(const HostJob& job, std::size_t processes, bool one_host,
+                                      const std::string& nonce) {
+  launch::Variables variables = {{"DDPBENCH_LAUNCHER", "ddpbench"},
+                                 {"WORLD_SIZE", std::to_string(job.is_reference ? 1 : processes)},
+                                 {"MASTER_ADDR", "127.0.0.1"}};
   HostLink& first = links_.front();
   if (job.is_reference || processes == 1 || !first.lost().empty()) return variables;
   first.send(AgentStore{.host = one_host ? "127.0.0.1" : source_->address_of_first(view(0)),
@@ -430,7 +429,7 @@ launch::SuperviseResult AgentHosts::run(const HostJob& job, launch::RankChannels
   const std::vector<std::size_t> places = places_of(job);
   const RankHosts joined = hosts_of(places);
   const std::string nonce = launch::make_secret();  // any that was not used before
-  const Variables variables = meeting(job, places.size(), !joined.are_several(), nonce);
+  const launch::Variables variables = meeting(job, places.size(), !joined.are_several(), nonce);
   std::vector<const HostLink*> missed;  // a launcher that loses one of these ends all the others
   for (const HostLink& link : links_)
     if (link.lost().empty()) missed.push_back(&link);

@@ -177,7 +177,7 @@ using AgentWord =
 // `ddpbench host-agent`: what a remote shell or a launcher starts on a host. It says what the host
 // is, starts ranks when it is told to, and hands on what they write. It and all that it started end
 // when the supervisor ends, however it ends, or the connection does. Returns the exit code.
-int host_agent_main(const launch::GetVariable& get);
+int host_agent_main();
 // The same in a process that a launcher started beside the supervisor's, which is rank 0's.
 // `arguments`: its command line. Throws CommError where that cannot be found.
 int joined_agent_main(const launch::RankEnvironment& environment, const std::string& interface,

@@ -455,20 +455,20 @@ std::string common_arguments(const std::vector<std::string>& arguments) {
   return line;
 }
 
-int host_agent_main(const launch::GetVariable& get) {
-  const char* const supervisor = get(kSupervisorVariable);
-  if (supervisor == nullptr) {
+int host_agent_main() {
+  const auto supervisor = launch::environment_variable(kSupervisorVariable);
+  if (!supervisor) {
     return run_agent(copy_of(STDIN_FILENO), copy_of(STDOUT_FILENO), std::nullopt);
   }
-  const std::string words = supervisor;
-  if (words.empty()) {  // of rank 0's process, which a launcher started
+  if (supervisor->empty()) {  // of rank 0's process, which a launcher started
     return run_agent(copy_of(STDIN_FILENO), copy_of(STDOUT_FILENO), LaunchedPlace());
   }
-  const auto environment = launch::read_rank_environment(get);
+  const auto environment = launch::read_rank_environment(launch::environment_variables());
   const launch::RankEnvironment place = environment.value_or(launch::RankEnvironment());
-  const char* const secret = get(kSupervisorSecretVariable);
-  ensure(secret != nullptr, "{} is set without {}", kSupervisorVariable, kSupervisorSecretVariable);
-  return run_agent(meet_supervisor(words, secret), {place.rank, place.world_size, ""});
+  const auto secret = launch::environment_variable(kSupervisorSecretVariable);
+  ensure(secret.has_value(), "{} is set without {}", kSupervisorVariable,
+         kSupervisorSecretVariable);
+  return run_agent(meet_supervisor(*supervisor, *secret), {place.rank, place.world_size, ""});
 }
 
 int joined_agent_main(const launch::RankEnvironment& environment, const std::string& interface,

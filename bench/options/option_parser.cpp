@@ -210,10 +210,7 @@ std::string help_of(const Flags& flags) {
 // Whether a launcher started this process beside others, or seems to.
 bool is_one_of_several(const std::map<std::string, std::string>& variables) {
   try {
-    const auto place = launch::read_rank_environment([&variables](const char* name) {
-      const auto at = variables.find(name);
-      return at == variables.end() ? nullptr : at->second.c_str();
-    });
+    const auto place = launch::read_rank_environment(variables);
     return place && place->world_size > 1;
   } catch (const ConfigError&) {
     return true;  // who makes the run says what is wrong

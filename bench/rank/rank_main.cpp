@@ -138,14 +138,14 @@ void run_training_process(const nlohmann::json& description,
   run_ranks_of_process(environment.rank * ranks, ranks, channels, run);
 }
 
-int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs) {
+int rank_main(const RankJobs& jobs) {
   try {
     // The supervisor serves the store and ends who stalls. While it is stopped, nothing is late.
     comm::DeadlineClock::pauses().hold_while(
         [supervisor = ::getppid()] { return launch::is_process_stopped(supervisor); });
-    const auto environment = launch::read_rank_environment(get_variable);
+    const auto environment = launch::read_rank_environment(launch::environment_variables());
     if (!environment) throw ConfigError("a rank was started without RANK and WORLD_SIZE");
-    const nlohmann::json job = read_job(get_variable(kJobFdVariable));
+    const nlohmann::json job = read_job(std::getenv(kJobFdVariable));
     launch::RankChannels channels = launch::RankChannels::adopt(job.at("channel_fd").get<int>());
     const int first_rank = environment->rank * job.at("ranks_per_process").get<int>();
     try {

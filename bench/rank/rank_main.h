@@ -28,7 +28,7 @@ using RankJob = std::function<void(const nlohmann::json& description,
 using RankJobs = std::map<std::string, RankJob>;  // by the kind given to launch_job
 
 // Runs the entry of `jobs` that the supervisor asks for; returns the process's exit code.
-int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs);
+int rank_main(const RankJobs& jobs);
 
 // Makes each rank's own connection to where the ranks of one process meet those of others, or each
 // other where they are the whole world: a call of one rank may wait for another. Null for a rank

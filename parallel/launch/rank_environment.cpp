@@ -19,8 +19,6 @@
 namespace ddpbench::launch {
 namespace {
 
-using Variables = std::map<std::string, std::string>;
-
 constexpr const char* kOpenMpiRank = "OMPI_COMM_WORLD_RANK";
 
 // The variables of one launcher. Of several alternatives the first that is set counts.
@@ -39,12 +37,13 @@ struct LauncherVariables {
 
 class Reader {
  public:
-  explicit Reader(const GetVariable& get) : get_(get) {}
+  explicit Reader(const Variables& variables) : variables_(variables) {}
 
   // An empty value counts as absent, because shells pass on unset variables in this way.
   std::optional<std::string> text(const char* name) const {
-    const char* const value = get_(name);
-    return value && *value ? std::optional<std::string>(value) : std::nullopt;
+    const auto found = variables_.find(name);
+    if (found == variables_.end() || found->second.empty()) return std::nullopt;
+    return found->second;
   }
 
   bool has(const char* name) const { return text(name).has_value(); }
@@ -75,7 +74,7 @@ class Reader {
     return *value;
   }
 
-  const GetVariable& get_;
+  const Variables& variables_;
 };
 
 LauncherVariables mpi_variables(const Reader& reader) {
@@ -225,7 +224,7 @@ void set_openmp(Variables& variables, int threads) {
 }  // namespace
 
 // Of a name that stands twice getenv() finds the first, too.
-std::map<std::string, std::string> environment_variables() {
+Variables environment_variables() {
   Variables variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
@@ -241,8 +240,8 @@ std::optional<std::string> environment_variable(const char* name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-std::optional<RankEnvironment> read_rank_environment(const GetVariable& get) {
-  const Reader reader(get);
+std::optional<RankEnvironment> read_rank_environment(const Variables& variables) {
+  const Reader reader(variables);
   const auto names = find_launcher(reader);
   if (!names) return std::nullopt;
   RankEnvironment result;
@@ -257,7 +256,9 @@ std::optional<RankEnvironment> read_rank_environment(const GetVariable& get) {
 
 bool has_terminal_of_mpirun() { return !environment_variable(kOpenMpiRank).value_or("").empty(); }
 
-bool names_launcher(const GetVariable& get) { return find_launcher(Reader(get)).has_value(); }
+bool names_launcher(const Variables& variables) {
+  return find_launcher(Reader(variables)).has_value();
+}
 
 int parse_master_port(const std::string& text) {
   const auto port = number_in<int>(text);

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,8 +14,10 @@
 
 namespace ddpbench::launch {
 
+using Variables = std::map<std::string, std::string>;
+
 // All variables of this process's environment.
-std::map<std::string, std::string> environment_variables();
+Variables environment_variables();
 
 // nullopt: it is not set.
 std::optional<std::string> environment_variable(const char* name);
@@ -45,11 +46,9 @@ struct RankEnvironment {
   std::string host;
 };
 
-using GetVariable = std::function<const char*(const char*)>;
-
 // nullopt when no launcher started this process. Throws ConfigError for incomplete or contradictory
 // variables (RANK without WORLD_SIZE, rank not below the world size, not a number), naming them.
-std::optional<RankEnvironment> read_rank_environment(const GetVariable& get);
+std::optional<RankEnvironment> read_rank_environment(const Variables& variables);
 
 // Whether Open MPI's mpirun started this process, which gives its ranks terminals as their output.
 bool has_terminal_of_mpirun();
@@ -58,7 +57,7 @@ bool has_terminal_of_mpirun();
 int parse_master_port(const std::string& text);
 
 // Whether the variables say that a launcher started this process; it may have left some out.
-bool names_launcher(const GetVariable& get);
+bool names_launcher(const Variables& variables);
 
 // The ranks of one run. They write to the supervisor's stderr.
 struct LaunchSpec {
@@ -71,8 +70,8 @@ struct LaunchSpec {
   // OMP_NUM_THREADS. Ranks also get OMP_WAIT_POLICY=PASSIVE, and OMP_PROC_BIND=false because
   // devices pin themselves.
   int threads_per_device = 1;
-  std::map<std::string, std::string> environment;  // added to the inherited one
-  std::vector<int> inherited_fds;                  // stay open in the children, same numbers
+  Variables environment;           // added to the inherited one
+  std::vector<int> inherited_fds;  // stay open in the children, same numbers
 
   int processes() const { return ranks / ranks_per_process; }
 };
@@ -82,8 +81,7 @@ std::string make_secret();
 
 // "NAME=value" for all of our own environment except `without`, the OpenMP settings above, and
 // `added`. Later ones replace earlier ones.
-std::vector<std::string> child_variables(int threads_per_device,
-                                         const std::map<std::string, std::string>& added,
+std::vector<std::string> child_variables(int threads_per_device, const Variables& added,
                                          const std::vector<std::string>& without = {});
 
 }  // namespace ddpbench::launch

@@ -16,17 +16,9 @@ namespace ddpbench::launch {
 namespace {
 
 using testing::HasSubstr;
-using Variables = std::map<std::string, std::string>;
-
-GetVariable getter(const Variables& variables) {
-  return [&variables](const char* name) -> const char* {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
-  };
-}
 
 std::optional<RankEnvironment> read(const Variables& variables) {
-  return read_rank_environment(getter(variables));
+  return read_rank_environment(variables);
 }
 
 std::string error_of(const Variables& variables) {
@@ -157,9 +149,8 @@ TEST(RankEnvironment, NeedsALocalRankOfItsOwnSupervisorOnly) {
 }
 
 TEST(RankEnvironment, KnowsThatThereIsALauncherThoughAVariableIsMissing) {
-  EXPECT_FALSE(names_launcher(getter({})));
-  const Variables lacking = without(own(), "LOCAL_RANK");
-  EXPECT_TRUE(names_launcher(getter(lacking)));
+  EXPECT_FALSE(names_launcher({}));
+  EXPECT_TRUE(names_launcher(without(own(), "LOCAL_RANK")));
 }
 
 TEST(RankEnvironment, NeverTakesWhatOthersKnowForASecret) {

@@ -146,7 +146,7 @@ class Rank {
 
 int run_rank(const std::vector<std::string>& arguments) {
   RankChannels channels = RankChannels::adopt(to_int(arguments.at(0)));
-  const auto place = read_rank_environment(::getenv);
+  const auto place = read_rank_environment(environment_variables());
   ensure(place.has_value(), "started without a launcher");
   const char* const shared = std::getenv("RANKS_PER_PROCESS");
   const int each = shared == nullptr ? 1 : to_int(shared);
