@@ -112,7 +112,7 @@ class Chart final : public Subcommand {
 
   int run() override {
     check_picture();
-    std::vector<report::ReportFile> files = read_files(paths_);
+    std::vector<report::ReportFile> files = read_files("chart", paths_);
     const std::string kind = kind_.value_or(usual_kind(files));
     check_contents(kind, files);
     if (axis_ && kind != "accuracy") {

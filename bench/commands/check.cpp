@@ -115,8 +115,8 @@ class Check final : public Subcommand {
  private:
   GateResult compare(const GateOptions& options) const {
     refuse_repeated("check", candidate_, base_);
-    std::vector<report::ReportFile> candidate_files = read_files(candidate_);
-    std::vector<report::ReportFile> base_files = read_files(base_);
+    std::vector<report::ReportFile> candidate_files = read_files("check", candidate_);
+    std::vector<report::ReportFile> base_files = read_files("check", base_);
     refuse_predictions(candidate_files);
     refuse_predictions(base_files);
     const std::vector<report::Report> candidate = reports_of(std::move(candidate_files));

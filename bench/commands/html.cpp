@@ -40,11 +40,10 @@ class Html final : public Subcommand {
 
   int run() override {
     output_.name_after(paths_.front(), ".html", "html");
-    check_inputs("html", paths_);
     output_.check("html", paths_);
     output_.check("html", baseline_);
     if (!baseline_.empty()) refuse_repeated("html", paths_, baseline_);
-    std::vector<report::ReportFile> files = read_files(paths_);
+    std::vector<report::ReportFile> files = read_files("html", paths_);
     filter_.apply("html", files);
     report::HtmlInput input{page_names(files), {}, {}, asked_memory(device_memory_)};
     input.reports = reports_of(std::move(files));
@@ -57,7 +56,7 @@ class Html final : public Subcommand {
  private:
   // The page only informs: a pair that cannot be compared is a sentence on it, not a failure.
   report::HtmlGate gate(const std::vector<report::Report>& candidate) const {
-    const std::vector<report::Report> base = reports_of(read_files(baseline_));
+    const std::vector<report::Report> base = reports_of(read_files("html", baseline_));
     try {
       return {baseline_, report::check_reports(candidate, base, {})};
     } catch (const ConfigError& error) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "reports/data/settings.h"
 #include "reports/json/report_json.h"
 
@@ -102,7 +103,11 @@ void RunFilter::apply(const std::string& command, std::vector<report::ReportFile
   }
 }
 
-std::vector<report::ReportFile> read_files(const std::vector<std::string>& paths) {
+std::vector<report::ReportFile> read_files(const std::string& command, const Names& paths) {
+  if (std::ranges::count(paths, kStandardStream) > 1) {
+    throw ConfigError(
+        fmt::format("{}: '-' is given twice; standard input can be read only once", command));
+  }
   return mapped(paths, [](const std::string& path) {
     return report::ReportFile{path, report::read_report(path)};
   });

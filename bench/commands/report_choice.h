@@ -74,7 +74,9 @@ class RunFilter {
   std::vector<std::string> settings_;  // "overlap=off"
 };
 
-std::vector<report::ReportFile> read_files(const std::vector<std::string>& paths);
+// Throws ConfigError also when standard input ("-") is more than one of the paths.
+std::vector<report::ReportFile> read_files(const std::string& command,
+                                           const std::vector<std::string>& paths);
 std::vector<report::Report> reports_of(std::vector<report::ReportFile> files);
 
 // Throws ConfigError for a file that is given twice on one side, as its runs would pass for

@@ -73,7 +73,6 @@ class Show final : public Subcommand {
       say("{}", columns_help());
       return 0;
     }
-    check_inputs("show", paths_);
     if (paths_.empty()) throw ConfigError("show: REPORT is missing; name at least one report file");
     const report::RunFormat& format =
         *std::ranges::find(report::run_formats(), format_, &report::RunFormat::name);
@@ -102,7 +101,7 @@ class Show final : public Subcommand {
   }
 
   void write(const report::RunFormat& format, const report::Columns& columns) const {
-    std::vector<report::ReportFile> files = read_files(paths_);
+    std::vector<report::ReportFile> files = read_files("show", paths_);
     const int width = output_.width();
     std::string text = collectives_text(format, files, width);
     if (files.empty()) refuse_options_of_runs();
@@ -196,9 +195,8 @@ class WhyCommand final : public Subcommand {
   }
 
   int run() override {
-    check_inputs("why", paths_);
     output_.check("why", paths_);
-    std::vector<report::ReportFile> files = read_files(paths_);
+    std::vector<report::ReportFile> files = read_files("why", paths_);
     const std::string text =
         report::render_why(filter_.chosen("why", files), text_columns(output_.width()));
     output_.write(text.empty() ? "no run on several devices timed a step\n" : text);

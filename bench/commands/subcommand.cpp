@@ -75,12 +75,6 @@ void TextOutput::write(const std::string& text) const {
   }
 }
 
-void check_inputs(const std::string& command, const std::vector<std::string>& inputs) {
-  if (std::ranges::count(inputs, kStandardStream) < 2) return;
-  throw ConfigError(
-      fmt::format("{}: '-' is given twice; standard input can be read only once", command));
-}
-
 std::vector<CommandSummary> command_summaries() {
   return mapped(subcommands(), [](const SubcommandEntry& entry) -> CommandSummary {
     return {entry.name, entry.usage, entry.summary, [&entry] {

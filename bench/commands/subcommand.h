@@ -84,9 +84,6 @@ std::vector<std::string> names_of(const Rows& rows) {
   return mapped(rows, [](const auto& row) { return std::string(row.name); });
 }
 
-// Throws ConfigError when standard input ("-") is more than one of the inputs.
-void check_inputs(const std::string& command, const std::vector<std::string>& inputs);
-
 // What `ddpbench info` says (info.cpp): version, what was built in, devices, libraries, limits,
 // places. `data`: the folder of data sets. At most `width` columns wide (0: not wrapped), but for
 // words that are longer.
