@@ -68,6 +68,10 @@ struct Elements {
   DataType type = DataType::fp32;
   std::size_t bytes() const { return count * size_of(type); }
   BufferView view() const { return {static_cast<std::byte*>(data), bytes()}; }
+  // Where the part of a rank is in these, each of as many elements as `part`.
+  std::byte* place_of(int rank, const Elements& part) const {
+    return static_cast<std::byte*>(data) + static_cast<std::size_t>(rank) * part.bytes();
+  }
 };
 
 // When a call's work starts.

@@ -165,9 +165,9 @@ class NcclCommunicator final : public CudaCommunicator {
                    : ncclRecv(place, part.count, type, peer, nccl_, stream());
     };
     if (rank() != operation.root) return exchange(part.data, operation.root, !scatters);
-    auto* const whole = static_cast<std::byte*>(scatters ? operation.in.data : operation.out.data);
+    const Elements& whole = scatters ? operation.in : operation.out;
     for (int peer = 0; peer < size(); ++peer) {
-      std::byte* const place = whole + static_cast<std::size_t>(peer) * part.bytes();
+      std::byte* const place = whole.place_of(peer, part);
       if (peer == rank()) {
         if (place == part.data) continue;
         cuda::check(cudaMemcpyAsync(scatters ? part.data : place, scatters ? place : part.data,

@@ -346,12 +346,8 @@ class GlooEngine final : public LibraryEngine {
     }
     gloo::allreduce(set(options<gloo::AllreduceOptions>(o)));
     if (o.kind == OperationKind::all_reduce) return;
-    const std::byte* const own = own_part(o.in, o.out);
+    const std::byte* const own = o.in.place_of(rank(), o.out);
     if (own != o.out.data && o.out.bytes() > 0) std::memcpy(o.out.data, own, o.out.bytes());
-  }
-
-  std::byte* own_part(const Elements& whole, const Elements& part) const {
-    return static_cast<std::byte*>(whole.data) + static_cast<std::size_t>(rank()) * part.bytes();
   }
 
   // What only moves bytes. A rank's part of a whole may be in place already.
@@ -367,7 +363,7 @@ class GlooEngine final : public LibraryEngine {
       gloo::broadcast(its);
     } else if (o.kind == OperationKind::all_gather) {
       auto its = options<gloo::AllgatherOptions>(o);
-      if (o.in.data != own_part(o.out, o.in)) its.setInput(in, o.in.bytes());
+      if (o.in.data != o.out.place_of(rank(), o.in)) its.setInput(in, o.in.bytes());
       its.setOutput(out, o.out.bytes());
       gloo::allgather(its);
     } else if (o.kind == OperationKind::gather) {

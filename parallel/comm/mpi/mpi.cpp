@@ -77,10 +77,6 @@ int count_of(const Elements& elements) {
   return static_cast<int>(elements.count);
 }
 
-std::byte* place_in(const Elements& whole, int rank, const Elements& part) {
-  return static_cast<std::byte*>(whole.data) + static_cast<std::size_t>(rank) * part.bytes();
-}
-
 bool is_done(MPI_Request& request) {
   int done = 0;
   check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -179,20 +175,20 @@ class MpiEngine final : public LibraryEngine {
       case OperationKind::broadcast:
         return check_mpi(MPI_Ibcast(in.data, count, type, o.root, comm_, &request), "MPI_Ibcast");
       case OperationKind::all_gather: {
-        const bool in_place = place_in(out, rank(), part) == in.data;
+        const bool in_place = out.place_of(rank(), part) == in.data;
         return check_mpi(MPI_Iallgather(in_place ? MPI_IN_PLACE : in.data, count, type, out.data,
                                         count, type, comm_, &request),
                          "MPI_Iallgather");
       }
       case OperationKind::gather: {
-        const bool in_place = is_root && place_in(out, rank(), part) == in.data;
+        const bool in_place = is_root && out.place_of(rank(), part) == in.data;
         return check_mpi(
             MPI_Igather(in_place ? MPI_IN_PLACE : in.data, count, type,
                         is_root ? out.data : nullptr, count, type, o.root, comm_, &request),
             "MPI_Igather");
       }
       case OperationKind::scatter: {
-        const bool in_place = is_root && place_in(in, rank(), part) == out.data;
+        const bool in_place = is_root && in.place_of(rank(), part) == out.data;
         return check_mpi(
             MPI_Iscatter(is_root ? in.data : nullptr, count, type,
                          in_place ? MPI_IN_PLACE : out.data, count, type, o.root, comm_, &request),

@@ -79,10 +79,6 @@ void part_ways(Collective& c) {
   c.await_all_finished();
 }
 
-std::byte* part_of(const Elements& whole, int rank, const Elements& part) {
-  return whole.view().data + static_cast<std::size_t>(rank) * part.bytes();
-}
-
 // Broadcast and scatter.
 void run_from_root(Collective& c) {
   const Operation& o = c.operation();
@@ -92,7 +88,7 @@ void run_from_root(Collective& c) {
   }
   meet(c);
   part_ways(c);
-  if (scatters) copy_some(o.out.view().data, part_of(o.in, c.rank(), o.out), o.out.bytes());
+  if (scatters) copy_some(o.out.view().data, o.in.place_of(c.rank(), o.out), o.out.bytes());
 }
 
 // Copies the inputs of the ranks from the `first` behind this one on into their places.
@@ -100,7 +96,7 @@ void copy_parts(Collective& c, int first) {
   const Operation& o = c.operation();
   for (int i = first; i < c.size(); ++i) {
     const int owner = (c.rank() + i) % c.size();
-    std::byte* const target = part_of(o.out, owner, o.in);
+    std::byte* const target = o.out.place_of(owner, o.in);
     const std::byte* const source = i == 0 ? o.in.view().data : c.exposed(owner, o.in.bytes());
     if (source != target) c.copy(target, source, o.in.bytes());
     if (i > 0) c.count_taken(owner, o.in.bytes());
@@ -110,7 +106,7 @@ void copy_parts(Collective& c, int first) {
 void run_gather(Collective& c) {
   const Operation& o = c.operation();
   const bool is_root = c.rank() == o.root;
-  if (is_root) copy_some(part_of(o.out, c.rank(), o.in), o.in.view().data, o.in.bytes());
+  if (is_root) copy_some(o.out.place_of(c.rank(), o.in), o.in.view().data, o.in.bytes());
   c.begin();
   c.enter(is_root ? Elements{} : o.in);
   is_root ? c.await_all_entered() : c.await_root();
