@@ -167,8 +167,6 @@ std::size_t GradientExchange::passes() const {
   return every ? static_cast<std::size_t>(config_.accumulation_steps) : 1;
 }
 
-BufferView GradientExchange::fetch_gradients() { return replica_->graph().gradients().view(); }
-
 void GradientExchange::agree_on(const std::vector<Bucket>& buckets) {
   const nn::ParameterPlan& plan = replica_->graph().plan();
   PlanSummary own{plan.hash, plan.flat_bytes};

@@ -87,8 +87,9 @@ class GradientExchange {
 
   // The replica's parameters were set, to those of step 0 or to others. Collective.
   virtual void parameters_set(bool /*to_step_0*/) {}
-  virtual BufferView fetch_gradients();  // as Strategy has it
-  virtual void publish() {}              // likewise: makes the replicas equal
+  // As Strategy has it.
+  virtual BufferView fetch_gradients() { return replica_->graph().gradients().view(); }
+  virtual void publish() {}  // likewise: makes the replicas equal
   // As Strategy::parts and command_servers. Here: what the replica updates by, equal on all ranks.
   virtual void add_parts(std::vector<StatePart>& parts) { replica_->add_parts(parts); }
   virtual void command_servers(Transfer) {}

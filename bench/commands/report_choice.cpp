@@ -72,8 +72,6 @@ void RunFilter::define(CommandOptions& options) {
               "Only runs with these settings (overlap=off, precision=fp32, ...)");
 }
 
-bool RunFilter::is_given() const { return !settings_.empty() || criteria_.is_given(); }
-
 bool RunFilter::admits(const report::Run& run) const {
   return criteria_.admits(run) && std::ranges::all_of(settings_, [&](const std::string& wanted) {
            return has_setting(run, wanted);

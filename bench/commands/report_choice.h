@@ -62,7 +62,7 @@ class RunFilter {
   std::vector<report::RunRow> chosen(const std::string& command,
                                      std::span<const report::ReportFile> files) const;
   // Whether any of its options was given.
-  bool is_given() const;
+  bool is_given() const { return !settings_.empty() || criteria_.is_given(); }
   // Removes all other runs from the reports. Throws ConfigError also when none is left.
   void apply(const std::string& command, std::vector<report::ReportFile>& files) const;
 

@@ -43,7 +43,7 @@ class AgentHosts final : public RunHosts {
  public:
   explicit AgentHosts(std::unique_ptr<AgentSource> source);
   // Lets the agents end, for a moment.
-  ~AgentHosts() override;
+  ~AgentHosts() override { close({}); }
   AgentHosts(const AgentHosts&) = delete;
   AgentHosts& operator=(const AgentHosts&) = delete;
 
@@ -106,8 +106,6 @@ AgentHosts::AgentHosts(std::unique_ptr<AgentSource> source)
   find_leaders();
   computers_ = leaders_;
 }
-
-AgentHosts::~AgentHosts() { close({}); }
 
 void AgentHosts::connect(const std::set<std::size_t>& wanted) {
   try {

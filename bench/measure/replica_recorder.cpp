@@ -225,12 +225,6 @@ void ReplicaRecorder::end_recording() {
   marks_.clear();
 }
 
-void ReplicaRecorder::wait_for_marks(DeviceWait& wait) {
-  for (const DeviceMarks::Mark& mark : marks_.used()) {
-    wait.until(*mark.end, "a replica's last phase of a step");
-  }
-}
-
 void ReplicaRecorder::take(std::vector<PhaseInterval>& phases) {
   phases.clear();
   for (const DeviceMarks::Mark& mark : marks_.used()) {
@@ -316,8 +310,6 @@ launch::CallMark mark_of(const comm::Operation& operation, std::uint64_t number)
 
 CallMarks::CallMarks(launch::RankWriter& writer, std::vector<Injection> injections)
     : writer_(writer), injections_(std::move(injections)) {}
-
-void CallMarks::begin_step() { ++step_; }
 
 void CallMarks::begun(const comm::Operation& operation) {
   const std::lock_guard lock(mutex_);

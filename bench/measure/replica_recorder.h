@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "bench/measure/device_wait.h"
 #include "bench/options/options.h"
 #include "kernels/nn/program.h"
 #include "kernels/runtime/device.h"
@@ -137,9 +136,8 @@ class ReplicaRecorder final : public PhaseObserver, public nn::LayerObserver {
   // A replay marks the step's phases: the marks are those that were recorded.
   void repeat_marks() { marks_.reuse(recorded_marks_); }
 
-  // The following require that the replica's thread has queued all of the step. This one waits
-  // until the device has finished what is marked, which the next two require.
-  void wait_for_marks(DeviceWait& wait);
+  // The following require that the replica's thread has queued all of the step, and that the device
+  // has finished what is marked.
   // Puts the step's phases into `phases`.
   void take(std::vector<PhaseInterval>& phases);
   // Appends the phases and calls where they are traced.
@@ -211,7 +209,7 @@ class CallMarks final : public comm::CallWatch {
   CallMarks(launch::RankWriter& writer, std::vector<Injection> injections);
 
   // Call it before each step, also of verification and warm-up. Any thread may.
-  void begin_step();
+  void begin_step() { ++step_; }
 
   void begun(const comm::Operation& operation) override;
   void done(const comm::Operation& operation) override;

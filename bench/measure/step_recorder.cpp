@@ -120,7 +120,9 @@ void StepRecorder::finish_observed(Pending& step, const std::function<void()>& r
   if (wants_buckets && report) report();
   if (observing_) {
     for (std::size_t i = 0; i < replicas_.size(); ++i) {
-      if (i > 0) replicas_[i].wait_for_marks(*options_.wait);
+      for (const DeviceMarks::Mark& mark : replicas_[i].marks().used()) {
+        if (i > 0) options_.wait->until(*mark.end, "a replica's last phase of a step");
+      }
       replicas_[i].take(phases_[i]);
     }
     sum_up(step.record);
@@ -226,19 +228,17 @@ void StepRunner::run(const StepInputs& inputs) {
   }
   const StepInput input = inputs(0);
   const bool observing = recorder_.observing();
-  if (!recordings_.contains({input.images, observing})) record_both(input);
+  if (!recordings_.contains({input.images, observing})) {
+    // With marks and without while the run still warms up: no timed step records anything.
+    for (const bool marked : {false, true}) {
+      recorder_.replica().begin_recording(marked);
+      recordings_[{input.images, marked}] = record(input);
+      recorder_.replica().end_recording();
+    }
+  }
   if (observing) recorder_.replica().repeat_marks();
   if (world_ != nullptr) world_->check();
   recordings_.at({input.images, observing})->replay(stream_);
-}
-
-// Records with marks and without while the run still warms up: no timed step records anything.
-void StepRunner::record_both(const StepInput& input) {
-  for (const bool marked : {false, true}) {
-    recorder_.replica().begin_recording(marked);
-    recordings_[{input.images, marked}] = record(input);
-    recorder_.replica().end_recording();
-  }
 }
 
 std::unique_ptr<Recording> StepRunner::record(const StepInput& input) {

@@ -147,7 +147,6 @@ class StepRunner {
   // What a recording is for: the address of the batch, and whether the step's phases are marked.
   using Key = std::pair<const float*, bool>;
 
-  void record_both(const StepInput& input);
   std::unique_ptr<Recording> record(const StepInput& input);
 
   Strategy& strategy_;

@@ -92,8 +92,11 @@ HostClocks::HostClocks(const RankRecords& records) {
       clock_of_rank_.push_back(-1);
       continue;
     }
-    Clock& clock = clock_of(result.host);
-    clock_of_rank_.push_back(static_cast<int>(&clock - clocks_.data()));
+    auto known = std::ranges::find(clocks_, result.host, &Clock::host);
+    if (known == clocks_.end())
+      known = clocks_.insert(known, {.host = result.host, .readings = {}});
+    Clock& clock = *known;
+    clock_of_rank_.push_back(static_cast<int>(known - clocks_.begin()));
     if (clock.readings.empty()) clock.readings = result.clock;
     clock.last_s = largest(result.clock, clock.last_s, &ClockReading::at_s);
     for (const EpochResult& epoch : result.epochs) {
@@ -104,13 +107,6 @@ HostClocks::HostClocks(const RankRecords& records) {
       extend(step.begin_s, step.end_s, clock.begin_s, clock.last_s);
     }
   }
-}
-
-HostClocks::Clock& HostClocks::clock_of(const std::string& host) {
-  const auto found = std::ranges::find(clocks_, host, &Clock::host);
-  if (found != clocks_.end()) return *found;
-  clocks_.push_back({.host = host, .readings = {}});
-  return clocks_.back();
 }
 
 const std::string& HostClocks::first_host() const {

@@ -54,7 +54,6 @@ class HostClocks {
     double begin_s = 0, last_s = 0;      // of the records, on this clock; 0: there are none
   };
   bool are_several() const { return clocks_.size() > 1; }
-  Clock& clock_of(const std::string& host);
   double bound_of(const Clock& clock) const;
   double offset_at(const Clock& clock, double time_s) const;
 

@@ -74,8 +74,6 @@ void LineReader::finish() {
   if (!unfinished_.empty()) lines_.push_back(std::exchange(unfinished_, ""));
 }
 
-std::vector<std::string> LineReader::take() { return std::exchange(lines_, {}); }
-
 PipedProcess::PipedProcess(const Spec& spec) {
   Ends output = make_ends(false), errors = make_ends(false);
   Ends input;

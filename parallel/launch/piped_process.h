@@ -35,7 +35,7 @@ class LineReader {
   // Reads what is there.
   void read();
   // The lines that have come since the last call, without their ends.
-  std::vector<std::string> take();
+  std::vector<std::string> take() { return std::exchange(lines_, {}); }
   int fd() const { return file_.get(); }  // -1 at the end of the stream
   // Gives up what comes later; an unfinished line becomes one.
   void finish();

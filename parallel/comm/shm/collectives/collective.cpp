@@ -17,8 +17,6 @@ Collective::Collective(PeerGroup& peers, PeerMemory& memory, const Operation& op
       started_s_(steady_s()),
       arrived_s_(started_s_) {}
 
-ReduceSpec Collective::reduce_spec() const { return {operation_.in.type, operation_.op, size()}; }
-
 void Collective::begin() {
   if (run_.number <= kHistory) return;
   for (int peer = 0; peer < size(); ++peer) {

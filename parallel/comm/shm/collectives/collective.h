@@ -34,7 +34,7 @@ class Collective {
   int size() const noexcept { return peers_.size(); }
   const Operation& operation() const noexcept { return operation_; }
   const Run& run() const noexcept { return run_; }
-  ReduceSpec reduce_spec() const;
+  ReduceSpec reduce_spec() const { return {operation_.in.type, operation_.op, size()}; }
   double started_s() const noexcept { return started_s_; }
   // The time when all that this rank waited for had entered; its start if it waited for none.
   double arrived_s() const noexcept { return arrived_s_; }
