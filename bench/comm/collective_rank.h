@@ -133,8 +133,6 @@ class CollectiveRank {
 BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set, bool all_cores,
                                   DataType type);
 
-inline constexpr const char* kCommKind = "comm";
-
 // A RankJob (rank_main.h) whose description is a CommJob: measures all rows in one rank, or in all
 // as threads.
 void run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,

@@ -43,6 +43,8 @@ struct CommRow {
   std::size_t count = 0;  // elements of the whole, rounded down (whole_count)
 };
 
+inline constexpr const char* kCommKind = "comm";
+
 struct CommJob {
   int ranks = 2;
   int hosts = 1;          // that the ranks are on

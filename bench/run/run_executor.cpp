@@ -22,6 +22,7 @@
 #include "kernels/ops/backend.h"
 #include "kernels/ops/cpu/simd.h"
 #include "kernels/runtime/cpu_topology.h"
+#include "parallel/strategies.h"
 
 namespace ddpbench::bench {
 namespace {

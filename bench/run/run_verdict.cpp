@@ -193,8 +193,7 @@ report::Verification summarize_verification(const TrainingJob& job,
     summarize_results(job, results, verification);
     return verification;
   }
-  verification.max_relative_error = report::Figure::missing(figures);
-  verification.tolerance = report::Figure::missing(figures);
+  verification.max_relative_error = verification.tolerance = report::Figure::missing(figures);
   return verification;
 }
 
