@@ -75,12 +75,6 @@ double distance(std::span<const float> a, std::span<const float> b) {
   return std::sqrt(squared);
 }
 
-double norm(std::span<const float> values) {
-  double squared = 0;
-  for (const float value : values) squared += static_cast<double>(value) * value;
-  return std::sqrt(squared);
-}
-
 // What one tensor differs by, what it may, and the size to which both are relative in a report.
 struct Finding {
   double difference = 0, allowed = 0, size = 0;
@@ -132,6 +126,12 @@ std::size_t room_of(std::int64_t count) {
 }
 
 }  // namespace
+
+double norm(std::span<const float> values) {
+  double squared = 0;
+  for (const float value : values) squared += static_cast<double>(value) * value;
+  return std::sqrt(squared);
+}
 
 std::optional<ProbeOptions> probe_options(const TrainingJob& job) {
   if (!job.is_reference()) return {};

@@ -56,6 +56,8 @@ struct ProbeOptions {
 // replicas whose losses are not scaled by a power of two: the probe then has the replicas' scale.
 std::optional<ProbeOptions> probe_options(const TrainingJob& job);
 
+double norm(std::span<const float> values);  // the Euclidean one
+
 class ReferenceWeights {
  public:
   struct Extent {

@@ -219,11 +219,6 @@ constexpr double kLeastSize = 0x1p-80;
 // What the terms of a tensor's gradient in the step before count for now. Where a gradient cancels
 // over replicas, or to next to nothing in one step, they tell its terms' size.
 constexpr double kKeptShare = 0.98;
-double squared_norm(const std::vector<float>& values) {
-  double sum = 0;
-  for (const float value : values) sum += static_cast<double>(value) * value;
-  return sum;
-}
 
 // "conv1" of "conv1.weight".
 std::string layer_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
@@ -437,7 +432,7 @@ void GradientSizes::widen_to_measured(std::vector<double>& sizes) const {
 GradientSizes::Step GradientSizes::finish_step() {
   std::vector<double> sizes(sum_.size());
   for (std::size_t t = 0; t < sum_.size(); ++t) {
-    sizes[t] = std::sqrt(std::max(slices_[t], squared_norm(sum_[t].values)));
+    sizes[t] = std::max(std::sqrt(slices_[t]), norm(sum_[t].values));
   }
   raise_to_layers(sum_, sizes);
   earlier_.resize(sizes.size());
