@@ -59,13 +59,11 @@ void write_collectives(Markup& page, const std::string& name, const Report& repo
   page.open("article").leaf("h3", name);
   const CollectiveTables tables = collective_tables(report);
   Table table = page_table(tables.collectives, tables.caption);
+  // Its texts have several units.
+  const auto size = std::ranges::find(table.columns, "size", &TableColumn::head);
+  const auto column = static_cast<std::size_t>(size - table.columns.begin());
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
-    for (std::size_t c = 0; c < table.columns.size(); ++c) {
-      // Its texts have several units.
-      if (table.columns[c].head == "size") {
-        table.rows[i][c].order = static_cast<double>(report.collectives[i].bytes);
-      }
-    }
+    table.rows[i][column].order = static_cast<double>(report.collectives[i].bytes);
   }
   table.notes = tables.notes;
   write_table(page, table);
