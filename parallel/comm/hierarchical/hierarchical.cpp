@@ -165,19 +165,16 @@ std::unique_ptr<Communicator> make_hierarchical(const CommModule& engine, Store&
   const auto place_in = [rank](const std::vector<int>& ranks) {
     return static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin());
   };
-  const auto count_of = [](const std::vector<int>& ranks) {
-    return static_cast<int>(ranks.size());
-  };
   WorldOptions parts = options;
   parts.progress = {};
   parts.watch = nullptr;
   parts.name = fmt::format("{}/host-from/{}", options.name, mates.front());
-  auto own = make_shm(store, place_in(mates), count_of(mates), parts);
+  auto own = make_shm(store, place_in(mates), static_cast<int>(mates.size()), parts);
   std::unique_ptr<Communicator> across;
   if (mates.front() == rank && leaders.size() > 1) {
     parts.name = options.name + "/across";
     parts.members = leaders;
-    across = engine.make(store, place_in(leaders), count_of(leaders), parts);
+    across = engine.make(store, place_in(leaders), static_cast<int>(leaders.size()), parts);
   }
   return std::make_unique<HierarchicalCommunicator>(std::move(world), std::move(own),
                                                     std::move(across), options);
