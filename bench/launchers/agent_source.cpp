@@ -197,28 +197,24 @@ std::vector<HostSlots> slot_each(int count) {
 
 class AgentsBeside final : public AgentSource {
  public:
-  AgentsBeside(const launch::RankEnvironment& environment, const std::string& interface,
-               const std::vector<std::string>& arguments, AgentGreeting greeting, double limit_s)
-      : environment_(environment),
-        arguments_(common_arguments(arguments)),
-        greeting_(std::move(greeting)),
-        limit_s_(limit_s),
-        agents_(slot_each(environment.world_size)),
-        listener_(environment, interface, limit_s) {
-    if (listener_.is_local()) greeting_.secret = listener_.secret();
+  explicit AgentsBeside(JoinedStart start)
+      : start_(std::move(start)),
+        agents_(slot_each(start_.environment.world_size)),
+        listener_(start_.environment, start_.interface, start_.limit_s) {
+    if (listener_.is_local()) start_.greeting.secret = listener_.secret();
   }
 
   const std::vector<HostSlots>& agents() const override { return agents_; }
-  std::string launcher() const override { return environment_.launcher; }
+  std::string launcher() const override { return start_.environment.launcher; }
   bool starts_anew() const override { return false; }
   std::string address_of_first(const HostView&) const override {
-    return environment_.master_address;
+    return start_.environment.master_address;
   }
   int port() const override { return listener_.port(); }
 
   void connect(std::vector<HostLink>& links, const std::set<std::size_t>& /*wanted*/) override {
     launch::allow_open_files_of_listener(links.size());
-    AgentGreeting own = greeting_;
+    AgentGreeting own = start_.greeting;
     own.secret = listener_.secret();
     const launch::PipedProcess::Spec program{
         {.executable = "/proc/self/exe",
@@ -226,15 +222,13 @@ class AgentsBeside final : public AgentSource {
          .environment = launch::child_variables(1, {{kSupervisorVariable, ""}})},
         true};
     links.front() = HostLink("rank 0", std::make_unique<launch::PipedProcess>(program), own);
-    Arrivals(listener_, links, greeting_, arguments_).await(links.size(), limit_s_, [] {});
+    Arrivals(listener_, links, start_.greeting, start_.arguments)
+        .await(links.size(), start_.limit_s, [] {});
     listener_.all_are_here();
   }
 
  private:
-  const launch::RankEnvironment environment_;
-  const std::string arguments_;
-  AgentGreeting greeting_;
-  const double limit_s_;
+  JoinedStart start_;
   const std::vector<HostSlots> agents_;
   AgentListener listener_;
 };
@@ -365,12 +359,8 @@ std::unique_ptr<AgentSource> agents_behind_shell(ShellStart start) {
   return std::make_unique<ShellAgents>(std::move(start));
 }
 
-std::unique_ptr<AgentSource> agents_beside(const launch::RankEnvironment& environment,
-                                           const std::string& interface,
-                                           const std::vector<std::string>& arguments,
-                                           AgentGreeting greeting, double limit_s) {
-  return std::make_unique<AgentsBeside>(environment, interface, arguments, std::move(greeting),
-                                        limit_s);
+std::unique_ptr<AgentSource> agents_beside(JoinedStart start) {
+  return std::make_unique<AgentsBeside>(std::move(start));
 }
 
 std::unique_ptr<AgentSource> agents_of_launcher(LauncherCommand command, LauncherStart start) {

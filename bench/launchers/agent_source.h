@@ -57,12 +57,15 @@ struct ShellStart {
 };
 std::unique_ptr<AgentSource> agents_behind_shell(ShellStart start);
 
-// The processes that a launcher started, of which this is rank 0's. `arguments`: its command line.
-// Throws as AgentListener does.
-std::unique_ptr<AgentSource> agents_beside(const launch::RankEnvironment& environment,
-                                           const std::string& interface,
-                                           const std::vector<std::string>& arguments,
-                                           AgentGreeting greeting, double limit_s);
+// The processes that a launcher started, of which this is rank 0's. `arguments`: its command line,
+// by common_arguments(). `limit_s`: for all of them to come. Throws as AgentListener does.
+struct JoinedStart {
+  launch::RankEnvironment environment;
+  std::string interface, arguments;
+  AgentGreeting greeting;
+  double limit_s = 0;
+};
+std::unique_ptr<AgentSource> agents_beside(JoinedStart start);
 
 // What the command line of mpirun or srun is made of.
 struct LauncherCommand {

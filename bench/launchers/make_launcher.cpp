@@ -145,8 +145,11 @@ std::unique_ptr<RunHosts> make_hosts(const Options& options, int most,
                                      const std::vector<std::string>& arguments) {
   if (environment && environment->world_size > 1) {
     catch_interrupts();
-    return hosts_of_agents(agents_beside(*environment, options.interface, arguments,
-                                         {options.device, ""}, wait_limit_s(options.timeout_s)));
+    return hosts_of_agents(agents_beside({.environment = *environment,
+                                          .interface = options.interface,
+                                          .arguments = common_arguments(arguments),
+                                          .greeting = {options.device, ""},
+                                          .limit_s = wait_limit_s(options.timeout_s)}));
   }
   LauncherChoice choice = choose_launcher(options);
   if (choice.launcher == kLocal) return nullptr;
