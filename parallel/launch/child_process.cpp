@@ -151,11 +151,7 @@ void ChildProcess::confirm(int milliseconds) {
   pollfd told{confirm_.get(), POLLIN, 0};
   if (::poll(&told, 1, milliseconds) <= 0) return;
   int reason = 0;
-  ssize_t received = 0;
-  do {
-    received = ::read(confirm_.get(), &reason, sizeof reason);
-  } while (received < 0 && errno == EINTR);
-  if (received <= 0) return;
+  if (TEMP_FAILURE_RETRY(::read(confirm_.get(), &reason, sizeof reason)) <= 0) return;
   reap(true);
   throw UnavailableError(fmt::format("cannot execute {}: {}", executable_, std::strerror(reason)));
 }
@@ -163,10 +159,7 @@ void ChildProcess::confirm(int milliseconds) {
 const std::optional<ChildExit>& ChildProcess::reap(bool block) {
   if (!alive()) return exit_;
   int status = 0;
-  pid_t reaped = 0;
-  do {
-    reaped = ::waitpid(pid_, &status, block ? 0 : WNOHANG);
-  } while (reaped < 0 && errno == EINTR);
+  const auto reaped = TEMP_FAILURE_RETRY(::waitpid(pid_, &status, block ? 0 : WNOHANG));
   ensure(reaped >= 0, "process {} cannot be waited for: {}", pid_, std::strerror(errno));
   if (reaped != pid_) return exit_;
   exit_.emplace();
