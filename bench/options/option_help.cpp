@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/ranges.h"
 #include "base/text.h"
 #include "bench/options/option_value.h"
@@ -195,9 +196,7 @@ std::string topic_help(const std::string& topic, const std::vector<CommandSummar
 std::string command_help_text(std::span<const Command> commands) {
   std::string text = "Usage:\n";
   for (const TableCommand& row : table_commands()) {
-    if (std::ranges::find(commands, row.command) != commands.end()) {
-      text += two_columns(row.usage, row.help);
-    }
+    if (std::ranges::count(commands, row.command) > 0) text += two_columns(row.usage, row.help);
   }
   text += option_groups([&](const OptionDefinition& definition) {
     if (commands.front() == Command::tune && definition.applies_to(Command::run)) return false;

@@ -348,12 +348,11 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
         run_name(job), job.backend));
   }
   check_checkpointing(job);
-  const StrategyTraits& traits = strategy_traits(cell.strategy);
   if (all_reduces(cell)) {
     job.all_reduce = all_reduce_name(comm_backend(job.backend), cell.all_reduce,
                                      cell.world_size / stages_of(cell));
   }
-  if (traits.one_process) {
+  if (strategy_traits(cell.strategy).one_process) {
     refuse_sharing_threads("--strategy=" + cell.strategy, job.backend, job.oversubscribed);
   }
   if (cell.devices_per_process > 1) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/math.h"
+#include "base/text.h"
 #include "bench/host/host_devices.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
