@@ -74,8 +74,6 @@ void Sharded::adapt(ReplicaOptions& options) {
   options.updates = false;
 }
 
-void Sharded::finish(bool) { wait_for_started(Phase::comm_wait); }
-
 void Sharded::update(float grad_scale, bool stale) {
   if (replica_->loss_scale() != nullptr) find_overflow();
   if (!stale) update_own(grad_scale);

@@ -18,7 +18,7 @@ class Sharded : public GradientExchange {
   using GradientExchange::GradientExchange;
 
   void adapt(ReplicaOptions& options) override;
-  void finish(bool stale) override;
+  void finish(bool /*stale*/) override { wait_for_started(Phase::comm_wait); }
   // A stale rank leaves old weights in the parts that it owns, for all.
   void update(float grad_scale, bool stale) override;
   void parameters_set(bool to_step_0) override;
