@@ -10,12 +10,12 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <numeric>
 
 #include "base/ranges.h"
 #include "base/text.h"
 #include "reports/gate/gate_parts.h"
 #include "reports/metrics/comparison.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {
@@ -268,11 +268,6 @@ GateVerdict decide(const FigureTest& test, double effect, double alpha) {
   return difference <= effect && excluded ? GateVerdict::pass : GateVerdict::inconclusive;
 }
 
-double mean_value(const GateFigure& figure, const std::vector<double>& badnesses) {
-  const double sum = std::accumulate(badnesses.begin(), badnesses.end(), 0.0);
-  return value_of_badness(figure, sum / static_cast<double>(badnesses.size()));
-}
-
 // Sets how many repetitions would tell a difference of 0 from the one found here, or from twice the
 // minimum effect if that is more. It is at least 1.5 times what there is: a verdict that stays open
 // was unlucky at best. `alpha`: what the correction leaves for one test.
@@ -303,8 +298,8 @@ FigureVerdict judge(const FigureTest& test, std::size_t family, const GateOption
   verdict.verdict = decide(test, effect, options.alpha);
   verdict.base = value_of_badness(figure, found.base);
   verdict.candidate = value_of_badness(figure, found.other);
-  verdict.base_measured = mean_value(figure, test.base);
-  verdict.candidate_measured = mean_value(figure, test.candidate);
+  verdict.base_measured = value_of_badness(figure, mean(test.base));
+  verdict.candidate_measured = value_of_badness(figure, mean(test.candidate));
   verdict.change = change_of(figure, found.difference);
   verdict.outliers = found.outliers;
   if (test.known) {

@@ -397,8 +397,7 @@ void fill_epoch(const Repetition& ranks, Run& run) {
   epoch.time_s = run.time.train_s.value.value_or(0);
   epoch.samples = run.global_batch_size * run.step.count;
   epoch.samples_per_s = static_cast<double>(epoch.samples) / epoch.time_s;
-  epoch.train_loss =
-      std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  epoch.train_loss = mean(losses);
   epoch.train_accuracy = std::numeric_limits<double>::quiet_NaN();
   epoch.test_accuracy = Figure::missing(kNotInFile);
   if (!std::isfinite(epoch.train_loss)) mark_diverged(run, kDivergedReason);

@@ -23,10 +23,6 @@ constexpr std::size_t kMostOutliers = 4;      // at most one in so many values o
 constexpr double kNoVariance = 1e-20;         // less is the rounding error of equal values
 constexpr double kPowerQuantile = 1.2815516;  // normal, of the 90 % in repetitions_to_decide
 
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 double upper_quantile(double tail, int dof) {
   return boost::math::quantile(boost::math::complement(StudentT(dof), tail));
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/ranges.h"
@@ -81,6 +82,10 @@ double quantile(std::span<const double> sorted, double q) {
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return quantile(values, 0.5);
+}
+
+double mean(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 double median_rate(std::vector<double> rates) {

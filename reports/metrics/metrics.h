@@ -20,6 +20,7 @@ namespace ddpbench::report {
 // empty, q in [0, 1].
 double quantile(std::span<const double> sorted, double q);
 double median(std::vector<double> values);
+double mean(std::span<const double> values);  // REQUIRES: there are some
 // The median of rates (samples/s, speed-ups: shares of a time) that fits the median of their times:
 // of an even number, the harmonic mean of the two in the middle. REQUIRES: `rates` is not empty and
 // has none below 0.

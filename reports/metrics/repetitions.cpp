@@ -51,10 +51,6 @@ CellSummary summary(const Report& report, std::vector<std::size_t> runs,
   return cell;
 }
 
-bool same_device_model(const Run& a, const Run& b) {
-  return a.device_model.empty() || b.device_model.empty() || a.device_model == b.device_model;
-}
-
 using Runs = std::vector<const Run*>;
 
 // What `get` returns for the runs that have it.
@@ -160,8 +156,10 @@ std::vector<std::vector<std::size_t>> repetition_groups(std::span<const RunRow> 
   std::map<Key, std::vector<std::size_t>> by_key;  // indices into `groups`
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::vector<std::size_t>& places = by_key[{rows[i].report, cell_key(*rows[i].run)}];
+    const std::string& model = rows[i].run->device_model;
     const auto place = std::ranges::find_if(places, [&](std::size_t p) {
-      return same_device_model(*rows[groups[p].front()].run, *rows[i].run);
+      const std::string& other = rows[groups[p].front()].run->device_model;
+      return model.empty() || other.empty() || model == other;
     });
     if (place != places.end()) {
       groups[*place].push_back(i);
