@@ -66,7 +66,7 @@ class Loader {
   const LoaderOptions options_;
   const Split split_;
   ShardedSampler sampler_;
-  BatchAugmentation drawn_;  // in this epoch, if any is
+  BatchAugmentation drawn_;  // what the epoch's crops are drawn from
   const BatchAssembler assembler_;
   std::optional<LabelCounts> label_counts_;  // where a label is ignored
   std::vector<std::int64_t> own_indices_;    // for next() when there are no workers

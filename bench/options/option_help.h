@@ -66,7 +66,7 @@ struct ExitCode {
 };
 std::span<const ExitCode> exit_codes();
 
-// What of defaults, files, variables and flags goes first, as sentences.
+// Which of defaults, files, variables and flags wins, as sentences.
 std::string_view option_precedence();
 
 // The groups of options, in the order of the table.

@@ -89,6 +89,11 @@ class TurnedWeights : public Gradients {};
 TEST_P(GatheredRows, GiveTheGradientsOfTheReference) { compare_with_reference(gathered); }
 TEST_P(TurnedWeights, GiveTheGradientsOfTheReference) { compare_with_reference(turned); }
 
+// 0: channels last.
+TensorLayout bf16_map(const Shape& shape, std::int64_t block) {
+  return image_layout(shape, block == 0 ? shape[1] : block, DataType::bf16);
+}
+
 // The library chooses one layout for a processor; the others occur on other ones.
 TEST_P(GatheredRows, ReadMapsOfEveryLayout) {
   Conv2dDesc desc = GetParam().desc;
@@ -99,13 +104,10 @@ TEST_P(GatheredRows, ReadMapsOfEveryLayout) {
   const Values want = run(plain, *reference, in).grad_parameters[0];
   const TensorLayout weight = TensorLayout::plain(reference->plan().parameters[0].shape);
   const onednn::Context context;
-  const auto blocked = [](const Shape& shape, std::int64_t block) {
-    return image_layout(shape, block == 0 ? shape[1] : block, DataType::bf16);
-  };
   for (const std::int64_t x_block : {0, 1, 8, 16})
     for (const std::int64_t dy_block : {0, 1, 8, 16}) {
-      const TensorLayout x = blocked(desc.input.shape, x_block);
-      const TensorLayout dy = blocked(output_shape(desc), dy_block);
+      const TensorLayout x = bf16_map(desc.input.shape, x_block);
+      const TensorLayout dy = bf16_map(output_shape(desc), dy_block);
       SCOPED_TRACE(x.tag + " and " + dy.tag);
       const auto rows = onednn::plan_gathered_rows(context, desc, x, dy, onednn::to_desc(weight));
       ASSERT_NE(rows, nullptr);
@@ -115,6 +117,33 @@ TEST_P(GatheredRows, ReadMapsOfEveryLayout) {
                 fixture.allocate(rows->workspace_bytes()).data());
       EXPECT_TRUE(all_near(fixture.to_plain(dw, weight), want, conv_sums(desc).grad_parameter));
     }
+}
+
+TEST_P(TurnedWeights, WriteMapsOfEveryLayout) {
+  Conv2dDesc desc = GetParam().desc;
+  desc.fuse_relu = false;
+  BackendFixture plain = BackendFixture::reference(), fixture = BackendFixture::onednn();
+  const auto reference = plain.backend().make(desc);
+  const OpInputs in = rounded_inputs(*reference, 1);
+  const Values want = run(plain, *reference, in).grad_inputs[0];
+  const TensorLayout weight = TensorLayout::plain(reference->plan().parameters[0].shape);
+  const onednn::Context context;
+  int planned = 0;
+  for (const std::int64_t block : {0, 1, 8, 16}) {
+    const TensorLayout x = bf16_map(desc.input.shape, block);
+    const TensorLayout dy = bf16_map(output_shape(desc), block);
+    SCOPED_TRACE(x.tag + " and " + dy.tag);
+    const auto turned_weights =
+        onednn::plan_turned_weights(context, desc, x, dy, onednn::to_desc(weight));
+    if (turned_weights == nullptr) continue;  // the library has a plain loop for these
+    ++planned;
+    const OpMemory dx = fixture.allocate(x.bytes);
+    turned_weights->run(fixture.to_layout(in.parameters[0], weight).data(),
+                        fixture.to_layout(in.grad_output, dy).data(), dx.data(),
+                        fixture.allocate(turned_weights->workspace_bytes()).data());
+    EXPECT_TRUE(near_rounded(fixture.to_plain(dx, x), want, conv_sums(desc).grad_input, x));
+  }
+  EXPECT_GE(planned, 2);
 }
 
 TEST_P(GatheredRows, HaveThePlanOfTheDirectWay) { expect_plan_of_direct_way(gathered); }
@@ -148,7 +177,7 @@ TEST_F(Gradients, AreRefusedWhereThereAreNone) {
   const std::vector<Conv2dDesc> not_turned = {
       conv({2, 32, 8, 8}, 32, 3, 2, 1), conv({2, 32, 8, 8}, 32, 3, 1, 3),
       conv({2, 24, 8, 8}, 32, 3, 1, 1), conv({2, 32, 8, 8}, 40, 3, 1, 1),
-      conv({2, 32, 8, 8}, 32, 1, 2, 1)};
+      conv({2, 32, 8, 8}, 32, 1, 2, 1), with(conv({2, 32, 8, 8}, 32, 1, 2), {}, 1, 1)};
   for (const Conv2dDesc& other : not_turned) EXPECT_TRUE(refuses(other, turned)) << where_of(other);
 }
 

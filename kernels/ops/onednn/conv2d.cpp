@@ -33,9 +33,9 @@
 // library, so a trial decides. It comes with the first gradient: then there are maps and a
 // workspace, and a plan that never runs pays nothing. It costs at most six times each gradient of
 // each geometry, once in a process, and all replicas in the process take its result. Processes may
-// choose differently; their gradients then differ by the order of sums in fp32. Memory is planned
-// for both. With AVX-512 alone both ways take about as long, so the direct one runs, whose bits are
-// the same in each run.
+// choose differently; their gradients then differ by the order of sums in fp32, and those of maps
+// where that decides a rounding to bf16. Memory is planned for both. With AVX-512 alone both ways
+// take about as long, so the direct one runs, whose bits are the same in each run.
 #include <functional>
 
 #include "kernels/ops/backend.h"

@@ -4,7 +4,8 @@
 // The own reorder, for layouts of two blocks or more with padding (weights of 17 channels in
 // ABcd16b16a). oneDNN 3.7's loses values of those and leaves padding as it was where the processor
 // tells no cache sizes, as in some virtual machines: jit_uni_reorder.cpp then splits the blocks as
-// if every run were larger than the L1 cache. Such weights are few, so a plain loop is fast enough.
+// if every run were larger than the L1 cache. Such weights are small, so a plain loop is fast
+// enough.
 #include <functional>
 
 #include "kernels/ops/onednn/api.h"

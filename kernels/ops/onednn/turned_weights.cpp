@@ -35,7 +35,7 @@ Pads pads_of(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_
   return {begin, in - out - begin + reach};
 }
 
-// Nothing where the library has none, or only a plain loop.
+// Nothing for padding beyond the kernel.
 std::optional<Forward::primitive_desc> plan_forward(const Context& context, const Conv2dDesc& desc,
                                                     const TensorLayout& target,
                                                     const TensorLayout& result) {
@@ -46,18 +46,17 @@ std::optional<Forward::primitive_desc> plan_forward(const Context& context, cons
   if (std::min({h.begin, h.end, w.begin, w.end}) < 0) return std::nullopt;
   const Desc turned({to[1], target.shape[1], window.kernel_h, window.kernel_w},
                     dnnl::memory::data_type::bf16, dnnl::memory::format_tag::any);
-  try {
-    auto plan = plan_primitive<Forward>(
-        context.engine, user_scratchpad(), dnnl::prop_kind::forward_training,
-        dnnl::algorithm::convolution_direct, to_desc(target), turned, Desc(), to_desc(result),
-        Shape{1, 1}, Shape{desc.dilation.h - 1, desc.dilation.w - 1}, Shape{h.begin, w.begin},
-        Shape{h.end, w.end});
-    if (is_plain_loop(plan) || !blocking_of(plan.weights_desc())) return std::nullopt;
-    return plan;
-  } catch (const dnnl::error& error) {
-    if (error.status != dnnl_unimplemented) throw;
-    return std::nullopt;
-  }
+  return plan_primitive<Forward>(
+      context.engine, user_scratchpad(), dnnl::prop_kind::forward_training,
+      dnnl::algorithm::convolution_direct, to_desc(target), turned, Desc(), to_desc(result),
+      Shape{1, 1}, Shape{desc.dilation.h - 1, desc.dilation.w - 1}, Shape{h.begin, w.begin},
+      Shape{h.end, w.end});
+}
+
+// Whether the elements of a kernel lie at multiples of its strides.
+bool has_taps(const Desc& weight) {
+  const std::optional<Blocking> blocking = blocking_of(weight);
+  return blocking && std::ranges::all_of(blocking->inner_dims, [](auto d) { return d < 2; });
 }
 
 class TurnedWeights : public ConvGradient {
@@ -73,10 +72,11 @@ class TurnedWeights : public ConvGradient {
         weight_strides_(blocking_of(weight)->strides),
         turned_strides_(blocking_of(forward.weights_desc())->strides) {
     const Desc turned = forward.weights_desc();
-    forward_.emplace(context, Forward(forward), forward.scratchpad_desc(),
-                     std::vector<Operand>{{DNNL_ARG_SRC, forward.src_desc(), forward.src_desc()},
-                                          {DNNL_ARG_WEIGHTS, turned, turned},
-                                          {DNNL_ARG_DST, forward.dst_desc(), forward.dst_desc()}});
+    forward_.emplace(
+        context, Forward(forward), forward.scratchpad_desc(),
+        std::vector<Operand>{{DNNL_ARG_SRC, forward.src_desc(), forward.src_desc()},
+                             {DNNL_ARG_WEIGHTS, turned, turned},
+                             {DNNL_ARG_DST, forward.dst_desc(), forward.dst_desc(), true}});
     const auto tap = [](const Desc& all) {
       return all.submemory_desc({dims_of(all)[0], dims_of(all)[1], 1, 1}, {0, 0, 0, 0});
     };
@@ -121,9 +121,10 @@ class TurnedWeights : public ConvGradient {
       for (std::int64_t line = begin; line < end; ++line) {
         BFloat16* const to = dx + line * width * block;
         std::fill_n(to, width * block, BFloat16{});
-        const std::int64_t h = line % height, row = h / window_.stride_h;
-        if (h % window_.stride_h != 0 || row >= rows) continue;
-        const BFloat16* const from = result + (line / height * rows + row) * columns * block;
+        const std::int64_t h = line % height;
+        if (h % window_.stride_h != 0) continue;
+        const std::int64_t row = line / height * rows + h / window_.stride_h;
+        const BFloat16* const from = result + row * columns * block;
         for (std::int64_t w = 0; w < columns; ++w)
           std::copy_n(from + w * block, block, to + w * window_.stride_w * block);
       }
@@ -157,13 +158,17 @@ std::unique_ptr<ConvGradient> plan_turned_weights(const Context& context, const 
                                                   const TensorLayout& source,
                                                   const TensorLayout& target, const Desc& weight) {
   const bool is_bf16 = source.type == DataType::bf16 && target.type == DataType::bf16;
-  if (desc.groups > 1 || !is_bf16 || !blocking_of(weight)) return nullptr;
+  if (desc.groups > 1 || !is_bf16 || !has_taps(weight)) return nullptr;
   if (source.shape[1] % 16 != 0 || target.shape[1] % 16 != 0) return nullptr;
   const auto result = is_strided(desc.window) ? map_of_pixels(desc.window, source, target) : source;
   if (!result) return nullptr;
-  const auto forward = plan_forward(context, desc, target, *result);
-  if (!forward) return nullptr;
-  return std::make_unique<TurnedWeights>(context, desc.window, source, *result, weight, *forward);
+  try {
+    const auto forward = plan_forward(context, desc, target, *result);
+    if (!forward || is_plain_loop(*forward) || !has_taps(forward->weights_desc())) return nullptr;
+    return std::make_unique<TurnedWeights>(context, desc.window, source, *result, weight, *forward);
+  } catch (const dnnl::error&) {  // the direct way serves
+    return nullptr;
+  }
 }
 
 }  // namespace ddpbench::ops::onednn

@@ -62,7 +62,7 @@ void AlgorithmCache::store(const std::string& key, const AlgorithmChoice& choice
   try {
     // A power cut that destroys the file costs only time. So the write does not wait for the disk.
     write_file(path_, to_text(choices_), {.force = true, .durable = false});
-  } catch (const ConfigError&) {  // as where there is no file
+  } catch (const ConfigError&) {  // the cache saves time alone
   }
 }
 
