@@ -21,7 +21,7 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr double kLineInterval_s = 15;  // where lines do not redraw
+constexpr double kProgressInterval_s = 15;  // where lines do not redraw
 
 // Counts the phases and calls of a replica's traced steps. Per micro-batch, a layer runs at most
 // twice forward (with a reorder) and four times backward (with a sum, and an output that is
@@ -79,7 +79,7 @@ Progress::Style Progress::style_for_stdout(bool quiet) {
 void Progress::begin(const TrainingJob& job) {
   job_ = job;
   begin_s_ = steady_s();
-  next_line_s_ = begin_s_ + kLineInterval_s;
+  next_line_s_ = begin_s_ + kProgressInterval_s;
   rate_ = {.seen_s = begin_s_};
   if (style_ == Style::lines) {
     say("{}{}{}\n", numbered(), place_.runs > 1 ? ": " : "", job_.title);
@@ -145,7 +145,7 @@ std::string Progress::line(const launch::RankStatus& status, std::int64_t timed)
 
 bool Progress::is_due(double now_s) {
   if (style_ == Style::quiet || (style_ == Style::lines && now_s < next_line_s_)) return false;
-  next_line_s_ = now_s + kLineInterval_s;
+  next_line_s_ = now_s + kProgressInterval_s;
   return true;
 }
 
