@@ -29,6 +29,11 @@ Conv2dDesc with(Conv2dDesc desc, Dilation2d dilation, std::int64_t more_h, std::
   return desc;
 }
 
+Conv2dDesc in_one_direction(Conv2dDesc desc) {
+  desc.window.stride_w = 1;
+  return desc;
+}
+
 std::vector<ConvCase> gathered_cases() {
   return all_without_bias({
       {"OneByOne", conv({3, 32, 6, 5}, 48, 1)},
@@ -54,6 +59,11 @@ std::vector<ConvCase> turned_cases() {
       {"OneByOne", conv({3, 32, 6, 5}, 48, 1)},
       {"OneByOneStrideTwo", with_relu(conv({3, 32, 8, 9}, 16, 1, 2))},
       {"OneByOneStrideThree", conv({3, 48, 12, 9}, 32, 1, 3)},
+      {"OneByOneOfOneRow", conv({3, 32, 1, 9}, 16, 1, 2)},
+      {"TwoByTwoStrideTwo", conv({3, 32, 8, 6}, 16, 2, 2)},
+      {"ThreeByThreeStrideTwo", with_relu(conv({3, 32, 14, 13}, 32, 3, 2, 1))},
+      {"FiveByFiveStrideThree", conv({2, 16, 12, 13}, 32, 5, 3, 2)},
+      {"StrideInOneDirection", in_one_direction(conv({2, 16, 8, 9}, 32, 3, 2, 1))},
       {"ThreeByThree", with_relu(conv({1, 16, 7, 8}, 32, 3, 1, 1))},
       {"WithoutPadding", conv({3, 32, 7, 8}, 32, 3)},
       {"FiveByFive", conv({3, 16, 11, 9}, 16, 5, 1, 1)},
@@ -174,10 +184,12 @@ TEST_F(Gradients, AreRefusedWhereThereAreNone) {
   }
   EXPECT_TRUE(refuses(biased, gathered));
   EXPECT_FALSE(refuses(biased, turned));
-  const std::vector<Conv2dDesc> not_turned = {
-      conv({2, 32, 8, 8}, 32, 3, 2, 1), conv({2, 32, 8, 8}, 32, 3, 1, 3),
-      conv({2, 24, 8, 8}, 32, 3, 1, 1), conv({2, 32, 8, 8}, 40, 3, 1, 1),
-      conv({2, 32, 8, 8}, 32, 1, 2, 1), with(conv({2, 32, 8, 8}, 32, 1, 2), {}, 1, 1)};
+  const std::vector<Conv2dDesc> not_turned = {with(conv({2, 32, 8, 8}, 32, 3, 2, 2), {2, 2}, 0, 0),
+                                              conv({2, 32, 8, 8}, 32, 3, 1, 3),
+                                              conv({2, 24, 8, 8}, 32, 3, 1, 1),
+                                              conv({2, 32, 8, 8}, 40, 3, 1, 1),
+                                              conv({2, 32, 8, 8}, 32, 1, 2, 1),
+                                              with(conv({2, 32, 8, 8}, 32, 1, 2), {}, 1, 1)};
   for (const Conv2dDesc& other : not_turned) EXPECT_TRUE(refuses(other, turned)) << where_of(other);
 }
 

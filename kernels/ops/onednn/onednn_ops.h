@@ -45,7 +45,7 @@ std::unique_ptr<ConvGradient> plan_gathered_rows(const Context& context, const C
                                                  const TensorLayout& source,
                                                  const TensorLayout& target,
                                                  const dnnl::memory::desc& weight);
-// ... of x as a convolution of dy with turned weights; none for strided kernels above 1x1, padding
+// ... of x as convolutions of dy with turned weights; none for strides with dilation, padding
 // beyond the kernel, channels that are no multiple of 16, or where the library has a plain loop.
 std::unique_ptr<ConvGradient> plan_turned_weights(const Context& context, const Conv2dDesc& desc,
                                                   const TensorLayout& source,

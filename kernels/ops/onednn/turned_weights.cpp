@@ -1,18 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradient of a convolution's input as a convolution forward, for which oneDNN has its fastest
-// loops. Weights are turned for it:
+// The gradient of a convolution's input as convolutions forward, for which oneDNN has its fastest
+// loops. With stride 1 it is one, of the output's gradient with turned weights:
 //
 //   turned[i, o, kh, kw] = w[o, i, KH - 1 - kh, KW - 1 - kw],  dx = dy convolved with turned
 //
-// A strided 1x1 convolution reads every stride-th pixel. Its gradient is computed on a map of those
-// pixels and spread over dx, with zeros between. FLOPs and bytes are those of the direct way; the
-// workspace:
+// With other strides each phase of dx, its pixels (a + i * stride_h, b + j * stride_w), is reached
+// by the elements of the kernel that lie stride_h and stride_w apart. So it is the result of a
+// convolution of its own, of stride 1 with those elements, which is then spread over dx. Pixels
+// that none reaches get zeros. FLOPs and bytes are those of the direct way; the workspace:
 //
-//   [turned weights in bf16][the map of those pixels][primitives]
+//   [turned weights of a phase, in bf16][the phase][primitives]
 #include <algorithm>
 
+#include "base/ranges.h"
 #include "kernels/ops/onednn/api.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/runtime/bfloat16.h"
@@ -23,34 +25,27 @@ namespace {
 using Desc = dnnl::memory::desc;
 using Forward = dnnl::convolution_forward;
 
-bool is_strided(const Window2d& window) { return window.stride_h > 1 || window.stride_w > 1; }
-
-// Of one dimension: what surrounds dy, so that each input element gets all that it has reached.
-struct Pads {
-  std::int64_t begin, end;
+// A phase in one dimension. Its t-th element is the kernel's last - t * stride.
+struct Phase {
+  std::int64_t first, pixels;         // of dx
+  std::int64_t elements, last;        // of the kernel: how many reach it, and which is the last
+  std::int64_t dilation, begin, end;  // of the convolution: pads before and behind dy
 };
-Pads pads_of(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t dilation,
-             std::int64_t pad) {
-  const std::int64_t reach = dilation * (kernel - 1), begin = reach - pad;
-  return {begin, in - out - begin + reach};
-}
 
-// Nothing for padding beyond the kernel.
-std::optional<Forward::primitive_desc> plan_forward(const Context& context, const Conv2dDesc& desc,
-                                                    const TensorLayout& target,
-                                                    const TensorLayout& result) {
-  const Window2d& window = desc.window;
-  const Shape& to = result.shape;
-  const Pads h = pads_of(to[2], target.shape[2], window.kernel_h, desc.dilation.h, window.pad_h);
-  const Pads w = pads_of(to[3], target.shape[3], window.kernel_w, desc.dilation.w, window.pad_w);
-  if (std::min({h.begin, h.end, w.begin, w.end}) < 0) return std::nullopt;
-  const Desc turned({to[1], target.shape[1], window.kernel_h, window.kernel_w},
-                    dnnl::memory::data_type::bf16, dnnl::memory::format_tag::any);
-  return plan_primitive<Forward>(
-      context.engine, user_scratchpad(), dnnl::prop_kind::forward_training,
-      dnnl::algorithm::convolution_direct, to_desc(target), turned, Desc(), to_desc(result),
-      Shape{1, 1}, Shape{desc.dilation.h - 1, desc.dilation.w - 1}, Shape{h.begin, w.begin},
-      Shape{h.end, w.end});
+// The phase from pixel `first` on of `in` pixels, for an output of `out`.
+Phase phase_of(std::int64_t first, std::int64_t in, std::int64_t out, std::int64_t kernel,
+               std::int64_t stride, std::int64_t dilation, std::int64_t pad) {
+  Phase phase = {.first = first, .pixels = ceil_div(in - first, stride), .dilation = 1};
+  for (std::int64_t k = 0; k < kernel; ++k) {
+    if ((first + pad - k * dilation) % stride != 0) continue;
+    ++phase.elements;
+    phase.last = k;
+  }
+  if (stride == 1) phase.dilation = dilation;
+  // Pixel `first` reads dy from here on, as the last element of the kernel reaches it.
+  phase.begin = (phase.last * dilation - pad - first) / stride;
+  phase.end = phase.pixels - out - phase.begin + (phase.elements - 1) * phase.dilation;
+  return phase;
 }
 
 // Whether the elements of a kernel lie at multiples of its strides.
@@ -59,97 +54,154 @@ bool has_taps(const Desc& weight) {
   return blocking && std::ranges::all_of(blocking->inner_dims, [](auto d) { return d < 2; });
 }
 
+bool is_strided(const Window2d& window) { return window.stride_h > 1 || window.stride_w > 1; }
+
+// The convolution of one phase of dx.
+struct PhaseConvolution {
+  Phase h, w;
+  Shape turned_strides;  // of its weights, in elements, of whole blocks
+  std::size_t turned_bytes, result_bytes;
+  Launch turn;  // one element of the kernel
+  Launch forward;
+
+  std::size_t scratch_bytes() const {
+    return std::max(turn.workspace_bytes(), forward.workspace_bytes());
+  }
+};
+
+// Nothing for negative padding, and where the library has only a plain loop.
+std::optional<PhaseConvolution> plan_phase(const Context& context, const Phase& h, const Phase& w,
+                                           const TensorLayout& source, const TensorLayout& target,
+                                           const TensorLayout& result, const Desc& weight) {
+  if (std::min({h.begin, h.end, w.begin, w.end}) < 0) return std::nullopt;
+  const Desc any({source.shape[1], target.shape[1], h.elements, w.elements},
+                 dnnl::memory::data_type::bf16, dnnl::memory::format_tag::any);
+  const Desc dy = to_desc(target), dx = to_desc(result);
+  const auto plan = plan_primitive<Forward>(
+      context.engine, user_scratchpad(), dnnl::prop_kind::forward_training,
+      dnnl::algorithm::convolution_direct, dy, any, Desc(), dx, Shape{1, 1},
+      Shape{h.dilation - 1, w.dilation - 1}, Shape{h.begin, w.begin}, Shape{h.end, w.end});
+  const Desc turned = plan.weights_desc();
+  if (is_plain_loop(plan) || !has_taps(turned)) return std::nullopt;
+  const auto tap = [](const Desc& all) {
+    return all.submemory_desc({dims_of(all)[0], dims_of(all)[1], 1, 1}, {0, 0, 0, 0});
+  };
+  return PhaseConvolution{
+      h,
+      w,
+      blocking_of(turned)->strides,
+      align_up(turned.get_size()),
+      align_up(result.bytes),
+      make_reorder_launch(context, tap(weight.permute_axes({1, 0, 2, 3})), tap(turned)),
+      Launch(context, Forward(plan), plan.scratchpad_desc(),
+             {{DNNL_ARG_SRC, dy, dy},
+              {DNNL_ARG_WEIGHTS, turned, turned},
+              {DNNL_ARG_DST, dx, dx, true}})};
+}
+
 class TurnedWeights : public ConvGradient {
  public:
-  // `result` is dx, or the map of the pixels that a strided convolution reads.
+  // `is_whole`: the phases have all pixels.
   TurnedWeights(const Context& context, const Window2d& window, const TensorLayout& source,
-                const TensorLayout& result, const Desc& weight,
-                const Forward::primitive_desc& forward)
+                const Desc& weight, std::vector<PhaseConvolution> phases, bool is_whole)
       : context_(&context),
         window_(window),
         source_(source),
-        result_(result),
         weight_strides_(blocking_of(weight)->strides),
-        turned_strides_(blocking_of(forward.weights_desc())->strides) {
-    const Desc turned = forward.weights_desc();
-    forward_.emplace(
-        context, Forward(forward), forward.scratchpad_desc(),
-        std::vector<Operand>{{DNNL_ARG_SRC, forward.src_desc(), forward.src_desc()},
-                             {DNNL_ARG_WEIGHTS, turned, turned},
-                             {DNNL_ARG_DST, forward.dst_desc(), forward.dst_desc(), true}});
-    const auto tap = [](const Desc& all) {
-      return all.submemory_desc({dims_of(all)[0], dims_of(all)[1], 1, 1}, {0, 0, 0, 0});
-    };
-    turn_.emplace(
-        make_reorder_launch(context, tap(weight.permute_axes({1, 0, 2, 3})), tap(turned)));
-    result_offset_ = align_up(turned.get_size());
-    main_offset_ = result_offset_ + (is_strided(window) ? align_up(result.bytes) : 0);
-    workspace_bytes_ =
-        main_offset_ + std::max(forward_->workspace_bytes(), turn_->workspace_bytes());
+        phases_(std::move(phases)),
+        is_whole_(is_whole) {
+    constexpr std::size_t kNone = 0;
+    result_offset_ = main_offset_ = largest(phases_, kNone, &PhaseConvolution::turned_bytes);
+    if (is_strided(window))
+      main_offset_ += largest(phases_, kNone, &PhaseConvolution::result_bytes);
+    workspace_bytes_ = main_offset_ + largest(phases_, kNone, &PhaseConvolution::scratch_bytes);
   }
 
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void run(const void* weight, const void* dy, void* dx, void* workspace) const override {
     auto* const base = static_cast<std::byte*>(workspace);
-    turn(static_cast<const float*>(weight), static_cast<BFloat16*>(workspace), base + main_offset_);
-    void* const result = is_strided(window_) ? base + result_offset_ : dx;
-    forward_->run({dy, workspace, result}, base + main_offset_);
-    if (result != dx) spread(static_cast<const BFloat16*>(result), static_cast<BFloat16*>(dx));
+    auto* const pixels = static_cast<BFloat16*>(dx);
+    const auto clear = [pixels](std::int64_t begin, std::int64_t end) {
+      std::fill(pixels + begin, pixels + end, BFloat16{});
+    };
+    if (!is_whole_) cpu::parallel_elements(context_->threads, element_count(source_.shape), clear);
+    for (const PhaseConvolution& phase : phases_) {
+      turn(phase, static_cast<const float*>(weight), static_cast<BFloat16*>(workspace),
+           base + main_offset_);
+      void* const result = is_strided(window_) ? base + result_offset_ : dx;
+      phase.forward.run({dy, workspace, result}, base + main_offset_);
+      if (result != dx) spread(phase, static_cast<const BFloat16*>(result), pixels);
+    }
   }
 
  private:
-  void turn(const float* weight, BFloat16* turned, void* workspace) const {
+  void turn(const PhaseConvolution& phase, const float* weight, BFloat16* turned,
+            void* workspace) const {
     const auto at = [](const Shape& strides, std::int64_t h, std::int64_t w) {
       return h * strides[2] + w * strides[3];
     };
-    for (std::int64_t h = 0; h < window_.kernel_h; ++h)
-      for (std::int64_t w = 0; w < window_.kernel_w; ++w)
-        turn_->run(
-            {weight + at(weight_strides_, h, w),
-             turned + at(turned_strides_, window_.kernel_h - 1 - h, window_.kernel_w - 1 - w)},
-            workspace);
+    for (std::int64_t h = 0; h < phase.h.elements; ++h)
+      for (std::int64_t w = 0; w < phase.w.elements; ++w)
+        phase.turn.run({weight + at(weight_strides_, phase.h.last - h * window_.stride_h,
+                                    phase.w.last - w * window_.stride_w),
+                        turned + at(phase.turned_strides, h, w)},
+                       workspace);
   }
 
-  // Writes every line of dx: [sample and block of channels][row][column][channel of the block].
-  void spread(const BFloat16* result, BFloat16* dx) const {
-    const std::int64_t block = channel_block(source_), height = source_.shape[2],
-                       width = source_.shape[3], rows = result_.shape[2],
-                       columns = result_.shape[3];
-    const std::int64_t lines = source_.shape[0] * (source_.shape[1] / block) * height;
-    const auto fill = [&](int, std::int64_t begin, std::int64_t end) {
+  // Maps: [sample and block of channels][row][column][channel of the block].
+  void spread(const PhaseConvolution& phase, const BFloat16* result, BFloat16* dx) const {
+    const std::int64_t block = channel_block(source_), rows = phase.h.pixels,
+                       columns = phase.w.pixels,
+                       lines = source_.shape[0] * (source_.shape[1] / block) * rows;
+    const auto copy = [&](int, std::int64_t begin, std::int64_t end) {
       for (std::int64_t line = begin; line < end; ++line) {
-        BFloat16* const to = dx + line * width * block;
-        std::fill_n(to, width * block, BFloat16{});
-        const std::int64_t h = line % height;
-        if (h % window_.stride_h != 0) continue;
-        const std::int64_t row = line / height * rows + h / window_.stride_h;
-        const BFloat16* const from = result + row * columns * block;
+        const std::int64_t row =
+            line / rows * source_.shape[2] + phase.h.first + line % rows * window_.stride_h;
+        const BFloat16* const from = result + line * columns * block;
+        BFloat16* const to = dx + (row * source_.shape[3] + phase.w.first) * block;
         for (std::int64_t w = 0; w < columns; ++w)
           std::copy_n(from + w * block, block, to + w * window_.stride_w * block);
       }
     };
-    cpu::parallel_shares(context_->threads, lines, 1, fill);
+    cpu::parallel_shares(context_->threads, lines, 1, copy);
   }
 
   const Context* context_;
   Window2d window_;
-  TensorLayout source_, result_;
-  Shape weight_strides_, turned_strides_;  // in elements, of whole blocks
-  std::optional<Launch> forward_, turn_;   // turn_: of one element of the kernel
+  TensorLayout source_;
+  Shape weight_strides_;
+  std::vector<PhaseConvolution> phases_;
+  bool is_whole_;
   std::size_t result_offset_ = 0, main_offset_ = 0, workspace_bytes_ = 0;
 };
 
-// Where a strided 1x1 convolution's pixels lie: null if one lies in the padding.
-std::optional<TensorLayout> map_of_pixels(const Window2d& window, const TensorLayout& source,
-                                          const TensorLayout& target) {
-  const std::int64_t block = channel_block(source), rows = target.shape[2],
-                     columns = target.shape[3];
-  if (window.kernel_h * window.kernel_w > 1 || block == 0) return std::nullopt;
-  if ((rows - 1) * window.stride_h >= source.shape[2] ||
-      (columns - 1) * window.stride_w >= source.shape[3])
-    return std::nullopt;
-  return image_layout({source.shape[0], source.shape[1], rows, columns}, block, DataType::bf16);
+// Null where one of the phases has no plan.
+std::unique_ptr<ConvGradient> plan_phases(const Context& context, const Conv2dDesc& desc,
+                                          const TensorLayout& source, const TensorLayout& target,
+                                          const Desc& weight) {
+  const Window2d& window = desc.window;
+  const Shape &in = source.shape, &out = target.shape;
+  std::vector<PhaseConvolution> phases;
+  bool is_whole = true;
+  for (std::int64_t a = 0; a < std::min(window.stride_h, in[2]); ++a)
+    for (std::int64_t b = 0; b < std::min(window.stride_w, in[3]); ++b) {
+      const Phase h = phase_of(a, in[2], out[2], window.kernel_h, window.stride_h, desc.dilation.h,
+                               window.pad_h);
+      const Phase w = phase_of(b, in[3], out[3], window.kernel_w, window.stride_w, desc.dilation.w,
+                               window.pad_w);
+      const bool is_reached = h.elements > 0 && w.elements > 0;
+      is_whole = is_whole && is_reached;
+      if (!is_reached) continue;
+      TensorLayout result = source;
+      result.shape = {in[0], in[1], h.pixels, w.pixels};
+      result.bytes = static_cast<std::size_t>(element_count(result.shape)) * sizeof(BFloat16);
+      auto phase = plan_phase(context, h, w, source, target, result, weight);
+      if (!phase) return nullptr;
+      phases.push_back(std::move(*phase));
+    }
+  return std::make_unique<TurnedWeights>(context, window, source, weight, std::move(phases),
+                                         is_whole);
 }
 
 }  // namespace
@@ -158,14 +210,12 @@ std::unique_ptr<ConvGradient> plan_turned_weights(const Context& context, const 
                                                   const TensorLayout& source,
                                                   const TensorLayout& target, const Desc& weight) {
   const bool is_bf16 = source.type == DataType::bf16 && target.type == DataType::bf16;
+  const bool is_dilated = desc.dilation.h > 1 || desc.dilation.w > 1;
   if (desc.groups > 1 || !is_bf16 || !has_taps(weight)) return nullptr;
   if (source.shape[1] % 16 != 0 || target.shape[1] % 16 != 0) return nullptr;
-  const auto result = is_strided(desc.window) ? map_of_pixels(desc.window, source, target) : source;
-  if (!result) return nullptr;
+  if (is_strided(desc.window) && (is_dilated || channel_block(source) == 0)) return nullptr;
   try {
-    const auto forward = plan_forward(context, desc, target, *result);
-    if (!forward || is_plain_loop(*forward) || !has_taps(forward->weights_desc())) return nullptr;
-    return std::make_unique<TurnedWeights>(context, desc.window, source, *result, weight, *forward);
+    return plan_phases(context, desc, source, target, weight);
   } catch (const dnnl::error&) {  // the direct way serves
     return nullptr;
   }
