@@ -104,54 +104,67 @@ TensorLayout bf16_map(const Shape& shape, std::int64_t block) {
   return image_layout(shape, block == 0 ? shape[1] : block, DataType::bf16);
 }
 
+// What a gradient is computed from alone, without its operation, and what the reference gives.
+struct Alone {
+  explicit Alone(Conv2dDesc of) : desc(std::move(of)) {
+    desc.fuse_relu = false;
+    BackendFixture plain = BackendFixture::reference();
+    const auto reference = plain.backend().make(desc);
+    in = rounded_inputs(*reference, 1);
+    want = run(plain, *reference, in);
+    weight = TensorLayout::plain(reference->plan().parameters[0].shape);
+  }
+  // Returns the gradient, of the layout `to`.
+  Values computed(const onednn::ConvGradient& gradient, const OpMemory& operand,
+                  const TensorLayout& dy, const TensorLayout& to) {
+    const OpMemory result = fixture.allocate(to.bytes);
+    gradient.run(operand.data(), fixture.to_layout(in.grad_output, dy).data(), result.data(),
+                 fixture.allocate(gradient.workspace_bytes()).data());
+    return fixture.to_plain(result, to);
+  }
+
+  Conv2dDesc desc;
+  BackendFixture fixture = BackendFixture::onednn();
+  onednn::Context context;
+  OpInputs in;
+  OpOutputs want;
+  TensorLayout weight;
+};
+
 // The library chooses one layout for a processor; the others occur on other ones.
 TEST_P(GatheredRows, ReadMapsOfEveryLayout) {
-  Conv2dDesc desc = GetParam().desc;
-  desc.fuse_relu = false;
-  BackendFixture plain = BackendFixture::reference(), fixture = BackendFixture::onednn();
-  const auto reference = plain.backend().make(desc);
-  const OpInputs in = rounded_inputs(*reference, 1);
-  const Values want = run(plain, *reference, in).grad_parameters[0];
-  const TensorLayout weight = TensorLayout::plain(reference->plan().parameters[0].shape);
-  const onednn::Context context;
+  Alone alone(GetParam().desc);
+  const Conv2dDesc& desc = alone.desc;
+  const TensorLayout& weight = alone.weight;
   for (const std::int64_t x_block : {0, 1, 8, 16})
     for (const std::int64_t dy_block : {0, 1, 8, 16}) {
       const TensorLayout x = bf16_map(desc.input.shape, x_block);
       const TensorLayout dy = bf16_map(output_shape(desc), dy_block);
       SCOPED_TRACE(x.tag + " and " + dy.tag);
-      const auto rows = onednn::plan_gathered_rows(context, desc, x, dy, onednn::to_desc(weight));
+      const auto rows =
+          onednn::plan_gathered_rows(alone.context, desc, x, dy, onednn::to_desc(weight));
       ASSERT_NE(rows, nullptr);
-      const OpMemory dw = fixture.allocate(weight.bytes);
-      rows->run(fixture.to_layout(in.inputs[0], x).data(),
-                fixture.to_layout(in.grad_output, dy).data(), dw.data(),
-                fixture.allocate(rows->workspace_bytes()).data());
-      EXPECT_TRUE(all_near(fixture.to_plain(dw, weight), want, conv_sums(desc).grad_parameter));
+      const Values dw =
+          alone.computed(*rows, alone.fixture.to_layout(alone.in.inputs[0], x), dy, weight);
+      EXPECT_TRUE(all_near(dw, alone.want.grad_parameters[0], conv_sums(desc).grad_parameter));
     }
 }
 
 TEST_P(TurnedWeights, WriteMapsOfEveryLayout) {
-  Conv2dDesc desc = GetParam().desc;
-  desc.fuse_relu = false;
-  BackendFixture plain = BackendFixture::reference(), fixture = BackendFixture::onednn();
-  const auto reference = plain.backend().make(desc);
-  const OpInputs in = rounded_inputs(*reference, 1);
-  const Values want = run(plain, *reference, in).grad_inputs[0];
-  const TensorLayout weight = TensorLayout::plain(reference->plan().parameters[0].shape);
-  const onednn::Context context;
+  Alone alone(GetParam().desc);
+  const Conv2dDesc& desc = alone.desc;
+  const OpMemory weights = alone.fixture.to_layout(alone.in.parameters[0], alone.weight);
   int planned = 0;
   for (const std::int64_t block : {0, 1, 8, 16}) {
     const TensorLayout x = bf16_map(desc.input.shape, block);
     const TensorLayout dy = bf16_map(output_shape(desc), block);
     SCOPED_TRACE(x.tag + " and " + dy.tag);
     const auto turned_weights =
-        onednn::plan_turned_weights(context, desc, x, dy, onednn::to_desc(weight));
+        onednn::plan_turned_weights(alone.context, desc, x, dy, onednn::to_desc(alone.weight));
     if (turned_weights == nullptr) continue;  // the library has a plain loop for these
     ++planned;
-    const OpMemory dx = fixture.allocate(x.bytes);
-    turned_weights->run(fixture.to_layout(in.parameters[0], weight).data(),
-                        fixture.to_layout(in.grad_output, dy).data(), dx.data(),
-                        fixture.allocate(turned_weights->workspace_bytes()).data());
-    EXPECT_TRUE(near_rounded(fixture.to_plain(dx, x), want, conv_sums(desc).grad_input, x));
+    const Values dx = alone.computed(*turned_weights, weights, dy, x);
+    EXPECT_TRUE(near_rounded(dx, alone.want.grad_inputs[0], conv_sums(desc).grad_input, x));
   }
   EXPECT_GE(planned, 2);
 }
