@@ -120,9 +120,9 @@ void StepRecorder::finish_observed(Pending& step, const std::function<void()>& r
   if (wants_buckets && report) report();
   if (observing_) {
     for (std::size_t i = 0; i < replicas_.size(); ++i) {
-      for (const DeviceMarks::Mark& mark : replicas_[i].marks().used()) {
-        if (i > 0) options_.wait->until(*mark.end, "a replica's last phase of a step");
-      }
+      if (i > 0)
+        for (const DeviceMarks::Mark& mark : replicas_[i].marks().used())
+          options_.wait->until(*mark.end, "a replica's last phase of a step");
       replicas_[i].take(phases_[i]);
     }
     sum_up(step.record);
