@@ -1,14 +1,19 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole numbers and units of memory.
+// Whole numbers, units of memory, and the mark of functions that GPU kernels call.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <type_traits>
 
-#include "base/random.h"
+// Marks functions that GPU kernels call as well.
+#ifdef __CUDACC__
+#define DDPBENCH_HOST_DEVICE __host__ __device__
+#else
+#define DDPBENCH_HOST_DEVICE
+#endif
 
 namespace ddpbench {
 

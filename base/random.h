@@ -13,12 +13,7 @@
 #include <string>
 #include <string_view>
 
-// Marks functions that GPU kernels call as well.
-#ifdef __CUDACC__
-#define DDPBENCH_HOST_DEVICE __host__ __device__
-#else
-#define DDPBENCH_HOST_DEVICE
-#endif
+#include "base/math.h"
 
 namespace ddpbench {
 

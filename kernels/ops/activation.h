@@ -10,7 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/random.h"
+#include "base/math.h"
 
 namespace ddpbench::ops {
 

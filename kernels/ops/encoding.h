@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/random.h"
+#include "base/math.h"
 
 // Inlined, so that a CPU's loops are made for the instructions of their caller (cpu/simd.h).
 #define DDPBENCH_RUN DDPBENCH_HOST_DEVICE __attribute__((always_inline)) inline

@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "base/random.h"
+#include "base/math.h"
 #include "kernels/ops/loss_scale.h"
 #include "kernels/ops/tensor_layout.h"
 #include "kernels/runtime/device.h"

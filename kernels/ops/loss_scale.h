@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "base/random.h"
+#include "base/math.h"
 
 namespace ddpbench::ops {
 

@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/random.h"
+#include "base/math.h"
 #include "kernels/ops/loss_scale.h"
 #include "kernels/runtime/device.h"
 
