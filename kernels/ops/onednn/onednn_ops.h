@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "kernels/ops/onednn/launch.h"
 #include "kernels/ops/op.h"
 
@@ -51,10 +52,11 @@ std::unique_ptr<ConvGradient> plan_turned_weights(const Context& context, const 
                                                   const TensorLayout& source,
                                                   const TensorLayout& target,
                                                   const dnnl::memory::desc& weight);
-// Whether the other way is faster by enough. The first call in the process for a gradient tries: it
-// runs each way up to three times; both write to the same place. Thread-safe.
+// Whether the other way is faster by enough, in the clock's seconds. The first call in the process
+// for a gradient runs each way up to three times; both write to the same place. Thread-safe.
 bool other_way_pays(const std::string& gradient, const std::function<void()>& direct,
-                    const std::function<void()>& other);
+                    const std::function<void()>& other,
+                    const std::function<double()>& now_s = steady_s);
 
 // Blocks until done. Either layout may be plain with a flattened shape of the other's.
 void convert(const Context& context, const TensorLayout& from_layout, const void* from,
