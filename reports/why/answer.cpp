@@ -21,10 +21,10 @@
 namespace ddpbench::report {
 namespace {
 
-// One repetition shows no noise of its own: nothing is told without a yardstick, and with one what
-// is not this much slower may be as fast. Of equal programs with a noise of 15 %, at most 1 in 100
-// pairs is further apart.
-constexpr double kApartOnce = 0.5, kSpreadsApartOnce = 4;
+// One repetition shows no noise of its own: what is not this much slower may be as fast, without a
+// yardstick not twice as slow. Of equal programs with a noise of 15 %, at most 1 in 100 pairs is
+// further apart.
+constexpr double kApartOnce = 0.5, kSpreadsApartOnce = 4, kApartUnknown = 1;
 // The head names a winner where chance explains its lead in 1 of 200 cases.
 constexpr double kWinnerTail = 0.005;
 
@@ -49,7 +49,9 @@ enum class Order { faster, unknown, slower };
 
 // Whether `a` is faster than `b` beyond what noise explains.
 Order compare_rates(const Rivals& rivals, const Standing& a, const Standing& b) {
-  double apart = std::max(kApartOnce, kSpreadsApartOnce * rivals.yardstick.spread);
+  double apart = rivals.yardstick.runs.empty()
+                     ? kApartUnknown
+                     : std::max(kApartOnce, kSpreadsApartOnce * rivals.yardstick.spread);
   double ahead = std::log(a.samples_per_s / b.samples_per_s);
   if (a.runs.size() > 1 && b.runs.size() > 1) {
     ahead = compare({logarithms_of(b), logarithms_of(a)}).difference;
@@ -58,8 +60,6 @@ Order compare_rates(const Rivals& rivals, const Standing& a, const Standing& b) 
     const Comparison difference{.error = std::sqrt(rivals.noise.variance * per_variance),
                                 .dof = rivals.noise.dof};
     apart = std::max(std::expm1(difference.margin(kWinnerTail)), rivals.yardstick.spread);
-  } else if (rivals.yardstick.runs.empty()) {
-    return Order::unknown;
   }
   if (std::abs(ahead) <= std::log1p(apart)) return Order::unknown;
   return ahead > 0 ? Order::faster : Order::slower;
@@ -223,7 +223,10 @@ std::string head_words(const Rivals& rivals, const std::vector<const Standing*>&
   const std::int64_t batch = first_run(best).global_batch_size;
   const std::int64_t one_batch = first_run(single).global_batch_size;
   if (batch != one_batch) words += fmt::format(", global batch {} instead of {}", batch, one_batch);
-  const std::string speedup = short_number(best.samples_per_s / single.samples_per_s);
+  std::string speedup = short_number(best.samples_per_s / single.samples_per_s);
+  if (const double least = equals.back()->samples_per_s;
+      best.samples_per_s > (1 + kApartOnce) * least)
+    speedup = fmt::format("{} to {}", short_number(least / single.samples_per_s), speedup);
   if (compare_rates(rivals, best, single) == Order::slower)
     return fmt::format("{}: {} only {} times its samples/s ({}).", single.name, names, speedup,
                        words);
