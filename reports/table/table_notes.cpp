@@ -172,10 +172,13 @@ std::string beyond_resuming(const Report& report) {
 
 std::string interruption_lines(const Report& report, const std::string& path, int width) {
   if (report.status != Status::interrupted) return {};
-  const std::string how =
-      beyond_resuming(report).empty()
-          ? fmt::format("; the same command with --resume={} in place of --json makes them", path)
-          : "";
+  std::string how;
+  if (std::ranges::any_of(report.runs, [](const Run& run) { return !run.checkpoints.empty(); })) {
+    how =
+        "; the same command with its --checkpoint as --resume-training and another --json goes on";
+  } else if (beyond_resuming(report).empty()) {
+    how = fmt::format("; the same command with --resume={} in place of --json makes them", path);
+  }
   return wrap(printable(fmt::format("{} was interrupted: it lacks the runs that were not made{}",
                                     path, how)),
               static_cast<std::size_t>(std::max(width, 0)), 4);

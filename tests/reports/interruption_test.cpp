@@ -27,6 +27,15 @@ TEST(Interruption, TellsHowToGoOn) {
             "--resume=a.json in place of --json makes them\n");
 }
 
+// --resume would begin a run anew that has a file of its state.
+TEST(Interruption, NamesTheOptionThatTakesACheckpoint) {
+  Report report = interrupted({"ddpbench", "--strategy=ddp", "--checkpoint=c.safetensors"});
+  report.runs[0].checkpoints.push_back({.step = 50});
+  EXPECT_EQ(interruption_lines(report, "a.json", 0),
+            "a.json was interrupted: it lacks the runs that were not made; the same command with "
+            "its --checkpoint as --resume-training and another --json goes on\n");
+}
+
 TEST(Interruption, CannotResumeOtherCommands) {
   const std::string words = "a.json was interrupted: it lacks the runs that were not made\n";
   EXPECT_EQ(interruption_lines(interrupted({"ddpbench", "tune", "--gpus=2"}), "a.json", 0), words);
