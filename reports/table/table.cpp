@@ -135,7 +135,7 @@ std::string last_words(std::span<const RunRow> rows, bool shows_intervals) {
   std::string noise;
   if (shows_intervals) {
     noise = fmt::format("(a..b): smallest and largest; from {} repetitions on a 95 % interval",
-                        kEnough);
+                        kFewestForInterval);
   } else if (std::ranges::none_of(rows, [](const RunRow& row) {
                return row.repeated != nullptr || row.run->repetition > 0 ||
                       !beyond_resuming(*row.report).empty();
@@ -150,9 +150,11 @@ std::string last_words(std::span<const RunRow> rows, bool shows_intervals) {
 
 std::string time_of(std::span<const RunRow> rows, int repetitions) {
   double total_s = 0;
-  for (const RunRow& row : rows)
+  for (const RunRow& row : rows) {
+    if (row.report->status == Status::interrupted) return "";  // it lacks runs
     if (row.run->step.time_s && row.run->repetition == 0)
       total_s += row.run->time.total_s.value.value_or(0);
+  }
   return total_s == 0 ? "" : fmt::format(" (about {})", duration_words(repetitions * total_s));
 }
 

@@ -181,7 +181,7 @@ TEST(CompactTable, ShowsIntervalsOfRepetitions) {
   Report report = report_of(std::move(runs));
   fill_scaling(report);
   EXPECT_THAT(text_of(report), ContainsRegex("\nddp +2 .* 1.50  1.50..1.51 "));
-  const std::string note = "(a..b): smallest and largest; from 7 repetitions on a 95 %";
+  const std::string note = "(a..b): smallest and largest; from 6 repetitions on a 95 %";
   EXPECT_THAT(text_of(report), HasSubstr(note));
   // Without the column there is nothing to explain.
   EXPECT_THAT(text_of(report, 50), AllOf(Not(HasSubstr("(a..b)")), Not(HasSubstr("One run each"))));
