@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "base/text.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
@@ -36,6 +37,19 @@ HostDevices devices_for(const Options& options, const RunHosts* hosts) {
   HostDevices devices = find_devices(options.device);
   if (hosts != nullptr) hosts->find_devices(devices, servers_on_cpu(options));
   return devices;
+}
+
+// Throws ConfigError for a fault that strikes in no run: such a test of a gate proves nothing.
+void refuse_idle_faults(const std::vector<TrainingJob>& jobs) {
+  for (const Injection& fault : jobs.front().options.injections) {
+    const auto strikes = [&fault](const TrainingJob& job) {
+      const std::int64_t warmup = round_up(warmup_limit(job.options), cycle_steps(job));
+      return fault.rank < job.cell.world_size &&
+             fault.step < job.options.verify_steps + warmup + timed_steps(job);
+    };
+    if (std::ranges::none_of(jobs, strikes))
+      throw ConfigError(fmt::format("--inject={}: no run has such a rank or step", fault.text));
+  }
 }
 
 }  // namespace
@@ -88,6 +102,7 @@ Session::Session(Options options, std::vector<std::string> arguments,
   if (!options_.runs.empty()) drop_equal_cells();
   const std::vector<TrainingJob> planned =  // every cell, before the first run is started
       mapped(cells_, [this](const RunCell& cell) { return executor_->plan(cell); });
+  refuse_idle_faults(planned);
   for (const TrainingJob& job : planned) {
     if (!hosts_) refuse_crowd(job, host_);
     if (needs_reference(job)) ReferenceWeights::extent_of(job, model());  // or it throws

@@ -63,6 +63,18 @@ TEST_P(RankFailure, AKilledRankIsNamedWithItsSignalAndStep) {
   EXPECT_EQ(error["step"], 5);
 }
 
+// Step 1000 is beyond the longest warm-up, too.
+TEST(RankFailureOfNoRun, IsRefused) {
+  Program program;
+  program.write("lenet.json", kFailingConfig);
+  for (const std::string fault :
+       {"--inject=kill:rank=2,step=5", "--inject=kill:rank=1,step=1000"}) {
+    const auto result = program.run(small_run("ddp", {fault}));
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr(fault + ": no run has such a rank or step"));
+  }
+}
+
 TEST(RankFailureInAHook, IsNamedAsWithout) {
   Program program;
   program.write("lenet.json", kFailingConfig);
