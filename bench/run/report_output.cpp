@@ -219,7 +219,7 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   say("{}",
       report::interruption_lines(report, file.is_stream() ? "REPORT.json" : file.place(), width));
   if (!file.is_stream() && report.collectives.empty())
-    say("more: ddpbench why|chart|html {}\n", shell_quoted(file.place()));
+    say("more: ddpbench {}chart|html {}\n", report.tune ? "" : "why|", shell_quoted(file.place()));
   say("report: {}\n", file.place());
   if (is_quiet() && !file.is_stream()) put(stdout, file.place() + "\n");
 }

@@ -301,6 +301,7 @@ constexpr std::array kCauses = {
              "the replicas of a process launch their layers in turn"},
     CauseRow{"small_losses", "several small losses", small_losses},
     CauseRow{"unknown", "not enough was recorded", unknown, "", [](const Case& c) -> std::string {
+               if (!stage_idle_words(c.run).empty()) return "try --cut and more --micro-batches";
                return c.split.missing.empty() ? "add single to --strategy" : "try --observe=on";
              }}};
 

@@ -280,7 +280,7 @@ TEST_F(Sweep, TuneTriesBucketsAndConcludes) {
   EXPECT_EQ(tune["settings"][0]["screening_ratio"], 1);
   EXPECT_EQ(report["runs"].size(), tune["candidate"].is_null() ? 3u : 15u);
   EXPECT_FALSE(tune["conclusion"].get<std::string>().empty());
-  EXPECT_THAT(result.out, HasSubstr("report: report.json"));
+  EXPECT_THAT(result.out, HasSubstr("more: ddpbench chart|html report.json\nreport: report.json"));
 }
 
 TEST_F(Sweep, AnInterruptedTuneSaysSoAndNothingElse) {

@@ -143,6 +143,7 @@ TEST_F(VerifiedProgram, OfAPipelineSplitsLayersAndTellsHowLongStagesIdle) {
   EXPECT_EQ(run["epochs"][0]["samples"], 3 * 2 * 8);
   EXPECT_GT(run["epochs"][0]["train_loss"], 0);
   EXPECT_GE(run["devices"][1]["phases"]["stage_wait_s"], 0);
+  EXPECT_TRUE(run["phases"]["comm_s"].is_null());
   const auto wrong = program.run(small_run("pipeline", {"--cut=conv9", "--force"}));
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("--cut=conv9: "));

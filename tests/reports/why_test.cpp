@@ -404,6 +404,14 @@ TEST(Why, ClaimsNothingWithoutABaselineWhenComputeIsTheStep) {
   EXPECT_EQ(verdict.advice, "add single to --strategy");
 }
 
+TEST(Why, AdvisesToSplitAPipelineOtherwise) {
+  const Step step = {.comm = 5, .exposed = 0.2};
+  report::Run run = make_run("pipeline", {step, step});
+  run.strategy_options = {{"stages", "2"}, {"micro_batches", "4"}};
+  for (DeviceRow& device : run.devices) device.phases["stage_wait_s"] = Figure::of(0.001);
+  EXPECT_EQ(verdict_of(run).advice, "try --cut and more --micro-batches");
+}
+
 TEST(Why, SaysThatABusyMachineBlursTheVerdict) {
   const Step step = {.comm = 40, .exposed = 30};
   report::Run run = make_run("ddp", {step, step});
