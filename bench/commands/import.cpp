@@ -37,22 +37,29 @@ std::string digits(double value) {
   return fmt::format("{:.{}f}", value, value < 10 ? 3 : value < 100 ? 2 : value < 1000 ? 1 : 0);
 }
 
-// "ddp, 1 device, 5 repetitions of 50 steps: 120.7 ms a step (117.4 to 120.9), 530 samples/s".
-std::string words_of(const std::vector<report::Run>& all, const std::vector<std::size_t>& group) {
+// "ddp, 1 device, 5 repetitions of 50 steps: 120.7 ms a step (117.4 to 120.9), 530 samples/s". Has
+// no figures of repetitions that diverged, as no table has.
+std::string words_of(const std::vector<report::Run>& all, std::vector<std::size_t> group) {
+  const report::Run& run = all[group.front()];
+  std::string text = fmt::format("{}, {}, ", run.strategy, counted(run.world_size, "device"));
+  const std::string repetitions = counted(group.size(), "repetition");
+  const std::size_t diverged = std::erase_if(
+      group, [&all](std::size_t i) { return all[i].status == report::Status::diverged; });
+  const std::string left_out =
+      fmt::format("{} of {} left out, as training diverged", diverged, repetitions);
+  if (group.empty()) return printable(text + left_out);
   const std::vector<double> steps_ms =
       mapped(group, [&all](std::size_t i) { return all[i].step.time_s->median * 1e3; });
-  const report::Run& run = all[group.front()];
   const double step_ms = report::median(steps_ms);
   const report::MedianSpread spread = report::median_spread(steps_ms);
-  std::string text = fmt::format(
-      "{}, {}, {} of {}: {} ms a step", run.strategy, counted(run.world_size, "device"),
-      counted(group.size(), "repetition"), counted(run.step.count, "step"), digits(step_ms));
+  text += fmt::format("{} of {}: {} ms a step", counted(group.size(), "repetition"),
+                      counted(all[group.front()].step.count, "step"), digits(step_ms));
   if (spread.low.value)
     text += fmt::format(" ({} to {})", digits(*spread.low.value), digits(*spread.high.value));
   const auto batch = static_cast<double>(run.global_batch_size);
   if (batch > 0) text += fmt::format(", {} samples/s", short_number(batch / step_ms * 1e3));
   if (step_ms >= kLongStep_ms) text += "; if the file has milliseconds, call that column ms";
-  return printable(text);
+  return printable(diverged > 0 ? text + "; " + left_out : text);
 }
 
 class Import final : public Subcommand {
@@ -90,9 +97,8 @@ class Import final : public Subcommand {
   }
 
   int run() override {
-    if (paths_.size() != 1) {
+    if (paths_.size() != 1)
       throw ConfigError("import: give one file; several repetitions belong into one");
-    }
     const std::string name = input_name(paths_.front());
     complete_program();
     output_.name_after(paths_.front(), paths_.front().ends_with(".json") ? ".report.json" : ".json",
@@ -107,13 +113,11 @@ class Import final : public Subcommand {
     result.runs = report::imported_runs(times, program_, name);
     report::fill_scaling(result);
     report::fill_cells(result, std::nullopt);
-    for (const auto& group : report::repetition_groups(report::all_runs(result))) {
+    for (const auto& group : report::repetition_groups(report::all_runs(result)))
       say("{}", wrap(words_of(result.runs, group),
                      static_cast<std::size_t>(text_columns(terminal_width())), 2));
-    }
-    if (!times.not_read.empty()) {
+    if (!times.not_read.empty())
       say("not read: {}, which has no meaning here\n", printable(joined(times.not_read, ", ")));
-    }
     if (stream) {
       write_standard_output(stream, report::report_text(result));
       say("report: standard output\n");
@@ -145,9 +149,8 @@ class Import final : public Subcommand {
     }
     program_.host = host_name();
     program_.warmup_steps = warmup_steps_.value_or(0);
-    if (program_.device_model.empty() && program_.device == "cpu") {
+    if (program_.device_model.empty() && program_.device == "cpu")
       program_.device_model = capture_environment({}, {}).cpu.model;
-    }
   }
 
   report::Report begin(const std::string& path) const {
