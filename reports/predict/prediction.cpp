@@ -108,11 +108,10 @@ void add_transfers(const Run& run, StepModel& model) {
   for (const auto& [bucket, moved] : all)
     if (bucket < gradients)
       model.backward_end_s = std::max(model.backward_end_s, moved.ready_s - wait_s);
-  const Transfer like = transfer_of(run);
   double end_s = 0;
   for (const auto& [bucket, moved] : all) {
     const bool hidden = bucket < gradients;
-    Transfer next = like;
+    Transfer next = transfer_of(run);
     next.bytes = moved.bytes;
     next.ready_s = overlaps ? moved.ready_s - wait_s : model.backward_end_s;
     if (shards && hidden) reduce_to_owners(run, next);
@@ -129,9 +128,15 @@ void add_transfers(const Run& run, StepModel& model) {
   for (Transfer& transfer : model.exposed) transfer.collective = kAllGather;
 }
 
-StepModel model_of(const Run& run) {
+// Of repetitions the median, as in the table.
+double step_of(const RunRow& row) {
+  return median(mapped(runs_of_row(row), [](const Run* run) { return run->step.time_s->median; }));
+}
+
+StepModel model_of(const RunRow& row) {
+  const Run& run = *row.run;
   StepModel model;
-  const double step_s = run.step.time_s->median, wait_s = seconds_of(run.phases, "data_wait_s");
+  const double step_s = step_of(row), wait_s = seconds_of(run.phases, "data_wait_s");
   model.ranks = run.world_size;
   model.direct = option_of(run, "all_reduce") == "direct";
   model.divides_batch = run.scaling_mode == "strong";
@@ -151,11 +156,9 @@ StepModel model_of(const Run& run) {
 // Whether something can be predicted from this run. What zero3 gathers within passes, and what
 // pipelines send between stages, is in no model.
 bool is_usable(const Run& run) {
-  constexpr std::string_view kInNoModel[] = {"zero3", "pipeline"};
   return run.status == Status::ok && run.step.time_s && run.injected.empty() && !run.predicted &&
-         !run.pushes && run.verification.status != "failed" &&
-         std::ranges::count(kInNoModel, run.strategy) == 0 &&
-         !strategy_row(run.strategy).through_primary;
+         !run.pushes && run.verification.status != "failed" && run.strategy != "zero3" &&
+         run.strategy != "pipeline" && !strategy_row(run.strategy).through_primary;
 }
 
 // The settings that runs on other numbers of devices share.
@@ -163,6 +166,7 @@ Settings line_key(const Run& run) {
   Settings key = cell_key(run);
   for (const char* name : {"world_size", "strategy_options/all_reduce", "optimizer/lr"})
     key.erase(name);
+  if (run.world_size + run.servers == 1) key.erase("backend");  // "none"
   key.erase(run.scaling_mode == "strong" ? "per_device_batch_size" : "global_batch_size");
   return key;
 }
@@ -171,6 +175,15 @@ bool has_strategy(const std::vector<RunRow>& rows, std::string_view strategy, in
   return std::ranges::any_of(rows, [&](const RunRow& row) {
     return row.run->strategy == strategy && row.run->world_size >= least_devices;
   });
+}
+
+// Whether a run on one device, which lacks what says how several exchange, differs in nothing else.
+bool has_setting(const Run& run, const Run& fit) {
+  Settings mine = line_key(run);
+  const Settings wanted = line_key(fit);
+  for (const auto& [key, value] : wanted)
+    if (!is_usual_without(key)) mine.try_emplace(key, value);
+  return mine == wanted;
 }
 
 // The runs of each setting, those on the fewest devices first. Of runs on one device those of
@@ -212,16 +225,18 @@ std::optional<double> memory_of(const Run& run, int devices) {
   return strategy_row(run.strategy).gathers_weights ? *peak - shared * (1 - 1 / times) : *peak;
 }
 
-PredictedRow row_of(const PredictionLine& line, const StepModel& model, int devices,
-                    const std::optional<CommCost>& cost) {
-  const Run& run = *line.front().run;
+PredictedRow row_of(const PredictionLine& line, const std::vector<RunRow>& rows,
+                    const StepModel& model, int devices, const std::optional<CommCost>& cost) {
+  const Run& run = *line[0].run;
   PredictedRow row{.run = &run, .devices = devices};
   row.step_s = model.step_s(devices, cost ? &*cost : nullptr);
   const double times = model.divides_batch ? 1 : 1.0 * devices / model.ranks;
   row.samples_per_s = times * static_cast<double>(run.global_batch_size) / row.step_s;
-  const auto measured =
-      std::ranges::find(line, devices, [](const RunRow& other) { return other.run->world_size; });
-  if (measured != line.end()) row.measured_s = measured->run->step.time_s->median;
+  for (const RunRow& other : devices == 1 ? rows : line) {
+    if (other.run->world_size != devices || row.measured_s) continue;
+    if (devices == 1 && !has_setting(*other.run, run)) continue;
+    row.measured_s = step_of(other);
+  }
   const double samples =
       static_cast<double>(run.train_samples) * static_cast<double>(run.epochs.size());
   if (samples > 0) row.training_s = samples / row.samples_per_s;
@@ -232,11 +247,10 @@ PredictedRow row_of(const PredictionLine& line, const StepModel& model, int devi
 // The settings of the measured run, without its figures.
 Run predicted_run(const PredictedRow& row) {
   Run run = *row.run;
-  if (run.scaling_mode == "strong") {
+  if (run.scaling_mode == "strong")
     run.per_device_batch_size = run.per_device_batch_size * run.world_size / row.devices;
-  } else {
+  else
     run.global_batch_size = run.global_batch_size / run.world_size * row.devices;
-  }
   run.predicted = true;
   run.oversubscribed = false;
   run.strategy = row.strategy;
@@ -270,7 +284,8 @@ Run predicted_run(const PredictedRow& row) {
 
 std::string error_text(const PredictedRow& row, bool own_network) {
   if (!row.measured_s) return "extrapolated";
-  if ((own_network || row.devices == 1) && row.devices == row.run->world_size) return "fit";
+  const bool moves_nothing = row.devices + row.run->servers == 1;
+  if ((own_network || moves_nothing) && row.devices == row.run->world_size) return "fit";
   return fmt::format("{:+.1f}", 100 * (row.step_s / *row.measured_s - 1));
 }
 
@@ -281,12 +296,10 @@ std::string training_text(double seconds) {
 
 // "ddp on 2 devices, ps on 2 devices and 1 server".
 std::string fitted_on(std::span<const PredictedRow> rows) {
-  std::vector<std::string> names;
-  for (const PredictedRow& row : rows) {
-    const std::string name = name_of(row.run->strategy, row.run->world_size, row.run->servers);
-    if (std::ranges::count(names, name) == 0) names.push_back(name);
-  }
-  return joined(names, ", ");
+  const auto name = [](const PredictedRow& row) {
+    return name_of(row.run->strategy, row.run->world_size, row.run->servers);
+  };
+  return joined(grouped(rows, name), ", ", [](const auto& group) { return group.first; });
 }
 
 }  // namespace
@@ -297,15 +310,13 @@ std::vector<PredictedRow> predict(const Report& report, const std::string& name,
   std::erase_if(usable, [](const RunRow& row) { return !is_usable(*row.run); });
   const CondensedRows condensed(usable);
   const std::vector<PredictionLine> lines = lines_of(condensed.rows(), options.cost.has_value());
-  const bool communicate = std::ranges::any_of(
-      lines, [](const auto& line) { return line[0].run->strategy != kBaseline; });
-  if (!communicate && (lines.empty() || !options.cost)) {
+  // `single` is the first of the strategies.
+  if (lines.empty() || (!options.cost && lines.back()[0].run->strategy == kBaseline))
     throw ConfigError(fmt::format(
         "predict: {} has no good run of {}", name,
         options.cost ? "single, ddp, zero1, zero2, ps or localsgd"
                      : "ddp, zero1, zero2, ps or localsgd on several devices; from one device, "
                        "--comm or --link must say what communication costs"));
-  }
   const RunNames names(mapped(lines, [](const PredictionLine& line) { return line[0]; }));
   const Baselines baselines(report);
   // The buckets of `single` are those of ddp.
@@ -313,12 +324,12 @@ std::vector<PredictedRow> predict(const Report& report, const std::string& name,
   std::vector<PredictedRow> rows;
   for (const PredictionLine& line : lines) {
     const Run& run = *line[0].run;
-    const StepModel model = model_of(run);
+    const StepModel model = model_of(line[0]);
     const std::optional<double> single = baselines.throughput(run);
     for (const int n : options.devices) {
       const bool as_ddp = run.strategy == kBaseline && n > 1;
       if (as_ddp && !stands_for_ddp) continue;
-      PredictedRow row = row_of(line, model, n, options.cost);
+      PredictedRow row = row_of(line, condensed.rows(), model, n, options.cost);
       row.strategy = as_ddp ? kDdp : run.strategy;
       row.name = with_note(row.strategy, names.details(run));
       row.speedup = single ? Figure::of(row.samples_per_s / *single)

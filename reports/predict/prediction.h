@@ -1,10 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long a training step takes on numbers of devices that nobody measured (docs/prediction.md):
-//
-//   step(n) = max(loader(n), max_b end_b + rest) + what the slowest of n devices takes longer
-//   start_b = max(ready_b, end_(b-1)),   end_b = start_b + steps_b(n) alpha + bytes_b(n) beta
+// How long a training step takes on numbers of devices that nobody measured: docs/prediction.md has
+// the formulas.
 #pragma once
 
 #include <map>

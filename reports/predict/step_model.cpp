@@ -14,8 +14,6 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr const char* kDirect = "direct";
-
 double whole_bytes(const Transfer& transfer, int ranks) {
   return transfer.of_part ? ranks * transfer.bytes : transfer.bytes;
 }
@@ -48,7 +46,7 @@ struct Line {
 // Least squares of seconds = steps x step_s + bytes x byte_s, neither below 0.
 Line fitted_line(const StepModel& model) {
   double kk = 0, kv = 0, vv = 0, kt = 0, vt = 0;
-  for (const std::vector<Transfer>* part : {&model.hidden, &model.exposed}) {
+  for (const std::vector<Transfer>* part : {&model.hidden, &model.exposed})
     for (const Transfer& transfer : *part) {
       const double steps = link_steps(transfer, model.ranks, model.direct);
       const double bytes = link_bytes(transfer, model.ranks);
@@ -58,7 +56,6 @@ Line fitted_line(const StepModel& model) {
       kt += steps * transfer.seconds;
       vt += bytes * transfer.seconds;
     }
-  }
   const double determinant = kk * vv - kv * kv;
   // Transfers of about one size do not tell: their bytes are taken for the cause.
   constexpr double kTelling = 0.05;
@@ -90,7 +87,7 @@ int link_steps(const Transfer& transfer, int ranks, bool direct) {
 CommCost::CommCost(std::span<const CollectiveRow> rows, const std::string& name) {
   for (const CollectiveRow& row : rows) {
     if (row.ranks < 2 || row.bytes == 0 || !row.time_s) continue;
-    const bool direct = row.all_reduce == kDirect;
+    const bool direct = row.all_reduce == "direct";
     Curve& curve = curves_[row.operation].try_emplace(row.ranks, Curve{direct, {}}).first->second;
     // Of two algorithms the first counts.
     if (curve.direct == direct)
@@ -104,9 +101,8 @@ CommCost::CommCost(std::span<const CollectiveRow> rows, const std::string& name)
 }
 
 double CommCost::seconds(const Transfer& transfer, int ranks) const {
-  if (curves_.empty()) {
+  if (curves_.empty())
     return link_steps(transfer, ranks, false) * latency_s_ + link_bytes(transfer, ranks) * byte_s_;
-  }
   const auto own = curves_.find(transfer.collective);
   const auto& [collective, curves] = own != curves_.end() ? *own : *curves_.find(kAllReduce);
   const auto beyond = curves.upper_bound(ranks);

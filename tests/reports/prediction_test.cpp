@@ -316,6 +316,41 @@ TEST(Prediction, MemoryOfShardsShrinks) {
   EXPECT_EQ(predicted(report_of({bucketed("ddp", 2)}), {8})[0].memory_bytes, 40 * 1048576);
 }
 
+// That has no backend, and none of the options for several.
+TEST(Prediction, IsComparedWithTheRunOnOneDevice) {
+  Report report = report_of({bucketed("localsgd", 1, 15.5 * kMs), bucketed("localsgd", 2),
+                             bucketed("ddp", 1, 15 * kMs), bucketed("ddp", 2)});
+  for (const std::size_t alone : {0U, 2U}) report.runs[alone].backend = "none";
+  report.runs[1].strategy_options["sync_every"] = "4";
+  report.runs[3].strategy_options["comm_hook"] = "int8";  // which the run on one device has not
+  const auto rows = predicted(report, {1});
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].measured_s, std::nullopt);
+  EXPECT_EQ(rows[1].measured_s, 15.5 * kMs);
+  EXPECT_THAT(prediction_text(rows, {}, 0), Not(HasSubstr("fit ")));
+  report.runs[3].strategy_options.clear();
+  EXPECT_EQ(predicted(report, {1})[0].measured_s, 15 * kMs);
+}
+
+TEST(Prediction, TakesTheMedianOverRepetitions) {
+  Report report = report_of({bucketed("single", 1, 15 * kMs), bucketed("single", 1, 16 * kMs),
+                             bucketed("ddp", 2, 16 * kMs), bucketed("ddp", 2, 18 * kMs)});
+  report.runs[1].repetition = report.runs[3].repetition = 1;
+  const auto rows = predicted(report, {1, 2});
+  EXPECT_THAT(steps_ms(rows), ElementsAre(15.5, 16, 17));
+  EXPECT_NEAR(*rows[0].speedup.value, 1, 1e-12);
+  EXPECT_NEAR(*rows[2].measured_s, 17 * kMs, 1e-12);
+}
+
+// A server on one device sends, so that another network shows in its error.
+TEST(Prediction, OnAnotherNetworkOnlyARunThatSendsNothingIsItsFit) {
+  report::Run ps = bucketed("ps", 1, 20 * kMs);
+  ps.servers = 1;
+  EXPECT_THAT(
+      prediction_text(predicted(report_of({ps}), {1}, kGigabyte), {{}, kGigabyte, "", {}}, 0),
+      AllOf(HasSubstr(" +"), Not(HasSubstr(" fit "))));
+}
+
 // What a report of two rows holds, as others read it.
 struct PredictedReport : ::testing::Test {
   PredictedReport() {
