@@ -13,6 +13,7 @@
 #include "reports/data/report_view.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/noise.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/metrics/scaling.h"
 #include "reports/table/table_layout.h"
@@ -236,6 +237,7 @@ PredictedRow row_of(const PredictionLine& line, const std::vector<RunRow>& rows,
     if (other.run->world_size != devices || row.measured_s) continue;
     if (devices == 1 && !has_setting(*other.run, run)) continue;
     row.measured_s = step_of(other);
+    if (line[0].doubt.empty()) row.doubt = other.doubt;
   }
   const double samples =
       static_cast<double>(run.train_samples) * static_cast<double>(run.epochs.size());
@@ -244,7 +246,7 @@ PredictedRow row_of(const PredictionLine& line, const std::vector<RunRow>& rows,
   return row;
 }
 
-// The settings of the measured run, without its figures.
+// The settings of the measured run and what disturbed it, without its figures.
 Run predicted_run(const PredictedRow& row) {
   Run run = *row.run;
   if (run.scaling_mode == "strong")
@@ -252,7 +254,6 @@ Run predicted_run(const PredictedRow& row) {
   else
     run.global_batch_size = run.global_batch_size / run.world_size * row.devices;
   run.predicted = true;
-  run.oversubscribed = false;
   run.strategy = row.strategy;
   run.world_size = row.devices;
   run.repetition = 0;
@@ -277,7 +278,6 @@ Run predicted_run(const PredictedRow& row) {
   run.samples_per_s_per_device = Figure::of(row.samples_per_s / row.devices);
   run.peak_flops_per_s_per_device = {};
   run.why = {};
-  run.conditions = {};
   run.clocks.clear();
   return run;
 }
@@ -309,7 +309,11 @@ std::vector<PredictedRow> predict(const Report& report, const std::string& name,
   std::vector<RunRow> usable = all_runs(report);
   std::erase_if(usable, [](const RunRow& row) { return !is_usable(*row.run); });
   const CondensedRows condensed(usable);
-  const std::vector<PredictionLine> lines = lines_of(condensed.rows(), options.cost.has_value());
+  std::vector<RunRow> measured = condensed.rows();
+  mark_doubts(measured);
+  for (RunRow& row : measured)
+    if (row.run->oversubscribed) row.doubt = "more compute threads than cores";
+  const std::vector<PredictionLine> lines = lines_of(measured, options.cost.has_value());
   // `single` is the first of the strategies.
   if (lines.empty() || (!options.cost && lines.back()[0].run->strategy == kBaseline))
     throw ConfigError(fmt::format(
@@ -329,11 +333,13 @@ std::vector<PredictedRow> predict(const Report& report, const std::string& name,
     for (const int n : options.devices) {
       const bool as_ddp = run.strategy == kBaseline && n > 1;
       if (as_ddp && !stands_for_ddp) continue;
-      PredictedRow row = row_of(line, condensed.rows(), model, n, options.cost);
+      PredictedRow row = row_of(line, measured, model, n, options.cost);
       row.strategy = as_ddp ? kDdp : run.strategy;
       row.name = with_note(row.strategy, names.details(run));
-      row.speedup = single ? Figure::of(row.samples_per_s / *single)
-                           : Figure::missing(baselines.why_none(run));
+      const std::string& doubt = line[0].doubt;
+      row.speedup = !doubt.empty() ? Figure::missing(doubt)
+                    : single       ? Figure::of(row.samples_per_s / *single)
+                                   : Figure::missing(baselines.why_none(run));
       rows.push_back(std::move(row));
     }
   }
@@ -372,7 +378,8 @@ std::string prediction_text(std::span<const PredictedRow> rows, const Prediction
         fmt::format("{:.0f}", row.samples_per_s),
         row.speedup.value ? fmt::format("{:.2f}", *row.speedup.value)
                           : "-" + notes.mark(row.speedup.reason),
-        row.measured_s ? fmt::format("{:.2f}", 1e3 * *row.measured_s) : "-",
+        (row.measured_s ? fmt::format("{:.2f}", 1e3 * *row.measured_s) : "-") +
+            (row.doubt.empty() ? "" : notes.mark(row.doubt)),
         error_text(row, !options.cost),
         row.memory_bytes ? fmt::format("{:.1f}", *row.memory_bytes / kMiB) : "-",
         row.training_s ? training_text(training_s) : "-"};

@@ -97,7 +97,8 @@ struct PredictedRow {
   int devices = 1;
   double step_s = 0, samples_per_s = 0;
   std::optional<double> measured_s;    // where the report has such a run
-  Figure speedup;                      // to `single`
+  std::string doubt;                   // of that run, where there is none of `run`
+  Figure speedup;                      // to `single`; missing where `run` is in doubt
   std::optional<double> memory_bytes;  // peak of a worker
   std::optional<double> training_s;    // of the run's epochs over the whole data set
 };

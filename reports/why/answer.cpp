@@ -252,14 +252,14 @@ std::string doubt_words(const Rivals& rivals, const std::vector<const Standing*>
 // it can be told, to `named`.
 std::vector<std::string> answer_of(std::span<const RunRow> rows, std::set<const Run*>& named) {
   const Rivals rivals = rivals_of(contests(rows));
-  const auto shared = std::ranges::find_if(
-      rows, [](const RunRow& row) { return row.run->world_size > 1 && row.run->oversubscribed; });
-  if (rivals.several.empty() && shared != rows.end()) {
+  const auto shared = std::ranges::find_if(rows, [](const RunRow& row) {
+    return row.run->world_size > 1 && row.run->oversubscribed && !row.run->predicted;
+  });
+  if (rivals.several.empty() && shared != rows.end())
     return {fmt::format("No answer: {}.", shared_words(*shared->report, *shared->run)),
             "How sure: not.",
             shared->run->device == "cuda" ? "Next: run it with a GPU for each rank."
                                           : "Next: run it with a core for each thread."};
-  }
   if (rivals.several.empty() || rivals.several.size() + rivals.one.size() < 2) return {};
   const Standing& best = rivals.several[0];
   const Standings equals = equals_of(rivals, pointers(rivals.several));

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "reports/json/report_json.h"
+#include "reports/metrics/conditions.h"
 #include "reports/metrics/history.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/scaling.h"
@@ -314,6 +315,50 @@ TEST(Prediction, MemoryOfShardsShrinks) {
   zero.devices[0].peak_bytes = 40'000'000;
   EXPECT_EQ(predicted(report_of({zero}), {8})[0].memory_bytes, 34'000'000);
   EXPECT_EQ(predicted(report_of({bucketed("ddp", 2)}), {8})[0].memory_bytes, 40 * 1048576);
+}
+
+void disturb(Run& run) { run.conditions = Conditions{.other_load_ratio = Figure::of(0.71)}; }
+
+std::string text_of(const Report& report, std::vector<int> devices) {
+  return prediction_text(predicted(report, std::move(devices)), {{}, {}, "as there", {}}, 100);
+}
+
+// `show` has no speed-up of these runs either.
+TEST(Prediction, OfADisturbedRunHasNoSpeedupAndSaysWhy) {
+  Report report = report_of({bucketed("single", 1, 15 * kMs), bucketed("ddp", 2)});
+  disturb(report.runs[1]);
+  EXPECT_EQ(predicted(report, {4})[0].speedup.value, std::nullopt);
+  EXPECT_THAT(text_of(report, {1, 4}),
+              AllOf(HasSubstr(" 1.00 "), HasSubstr(" -(1) "),
+                    HasSubstr("\n(1) other programs used 71 % of the CPU\n")));
+  const Report predictions = predicted_report(report, predicted(report, {4}));
+  EXPECT_THAT(condition_warnings(predictions).at(0).text, HasSubstr("used 71 % of the CPU"));
+  disturb(report.runs[0]);
+  report.runs[1].conditions = {};
+  EXPECT_THAT(text_of(report, {4}), HasSubstr("(1) baseline disturbed: other programs used 71 %"));
+}
+
+TEST(Prediction, MarksADisturbedRunThatItIsComparedWith) {
+  Report report = report_of(
+      {bucketed("single", 1, 15 * kMs), bucketed("ddp", 2), bucketed("ddp", 4, 17 * kMs)});
+  disturb(report.runs[2]);
+  EXPECT_THAT(text_of(report, {4}),
+              AllOf(HasSubstr(" 3.64  17.00(1) "), HasSubstr(" -2.9 "),
+                    HasSubstr("\n(1) other programs used 71 % of the CPU\n")));
+}
+
+TEST(Prediction, MarksOversubscribedRuns) {
+  Report report = report_of(
+      {bucketed("single", 1, 15 * kMs), bucketed("ddp", 2), bucketed("ddp", 4, 17 * kMs)});
+  report.runs[2].oversubscribed = true;
+  EXPECT_THAT(text_of(report, {4}), AllOf(HasSubstr(" 3.64  17.00(1) "),
+                                          HasSubstr("\n(1) more compute threads than cores\n")));
+  report.runs[1].oversubscribed = true;
+  const auto rows = predicted(report, {4});
+  EXPECT_EQ(rows[0].speedup.reason, "more compute threads than cores");
+  const Report predictions = predicted_report(report, rows);
+  EXPECT_TRUE(predictions.runs[0].oversubscribed);
+  EXPECT_THAT(answer_lines(all_runs(predictions)), ::testing::IsEmpty());
 }
 
 // That has no backend, and none of the options for several.
