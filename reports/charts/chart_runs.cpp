@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/conditions.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {
@@ -201,9 +202,10 @@ ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, U
 
 void add_last_notes(const ChartRuns& runs, ChartCaption& caption) {
   std::vector<std::string>& notes = caption.notes;
-  if (std::ranges::any_of(runs.groups, &RunGroup::oversubscribed)) {
-    notes.emplace_back(
-        "* or hollow: oversubscribed, more compute threads than cores: says nothing about scaling");
+  const auto crowded = std::ranges::find_if(runs.groups, &RunGroup::oversubscribed);
+  if (crowded != runs.groups.end()) {
+    notes.push_back(fmt::format("* or hollow: oversubscribed, {}: says nothing about scaling",
+                                crowd_words(*crowded->runs.front())));
   }
   if (std::ranges::any_of(runs.series, &ChartSeries::predicted))
     notes.emplace_back("dashed, far apart: predicted, not measured (ddpbench predict)");

@@ -268,6 +268,10 @@ std::string stage_idle_words(const Run& run) {
                      100 * least);
 }
 
+std::string_view crowd_words(const Run& run) {
+  return run.device == "cuda" ? "ranks share GPUs or cores" : "more compute threads than cores";
+}
+
 std::string composed_words(const Run& run) {
   if (!run.strategy_options.contains("reduce_scatter")) return "";
   return fmt::format("{} has no reduce-scatter: each is an all-reduce, of twice the bytes",

@@ -74,6 +74,8 @@ Figure busy_share(const DeviceRow& device);
 // pipeline: the share of the step in which each stage waits for what its neighbours compute:
 // "stages idle 45/12 % (equal ones at least 20 %)"; empty for other strategies.
 std::string stage_idle_words(const Run& run);
+// Why an oversubscribed run says nothing: what its ranks share.
+std::string_view crowd_words(const Run& run);
 // What is to be known of reduce-scatters that are no such call of the backend's; empty: nothing.
 std::string composed_words(const Run& run);
 // Whether the share of any worker is known.

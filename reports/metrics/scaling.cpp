@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/metrics/scaling.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "reports/metrics/metrics.h"
@@ -22,7 +24,7 @@ std::string graph_mode(const Run& run) { return option_of(run, "cuda_graph"); }
 std::string unusable(const Run& run) {
   if (!is_complete(run) || run.predicted) return missing_reason(run);
   if (run.verification.status == "failed") return "the verification failed";
-  if (run.oversubscribed) return "oversubscribed: more compute threads than cores";
+  if (run.oversubscribed) return fmt::format("oversubscribed: {}", crowd_words(run));
   if (run.samples_per_s.value.value_or(0) <= 0) return "no throughput was measured";
   return {};
 }

@@ -312,7 +312,7 @@ std::vector<PredictedRow> predict(const Report& report, const std::string& name,
   std::vector<RunRow> measured = condensed.rows();
   mark_doubts(measured);
   for (RunRow& row : measured)
-    if (row.run->oversubscribed) row.doubt = "more compute threads than cores";
+    if (row.run->oversubscribed) row.doubt = crowd_words(*row.run);
   const std::vector<PredictionLine> lines = lines_of(measured, options.cost.has_value());
   // `single` is the first of the strategies.
   if (lines.empty() || (!options.cost && lines.back()[0].run->strategy == kBaseline))

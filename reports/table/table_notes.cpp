@@ -155,7 +155,7 @@ std::vector<std::string> row_notes(const RunRow& row) {
   if (run.predicted) notes.emplace_back(kPredictedReason);
   for (const std::string& words : {stage_idle_words(run), composed_words(run)})
     if (!words.empty()) notes.push_back(words);
-  if (run.oversubscribed) notes.emplace_back("more compute threads than cores: not ranked");
+  if (run.oversubscribed) notes.push_back(fmt::format("{}: not ranked", crowd_words(run)));
   if (row.repeated != nullptr && !row.repeated->note.empty()) notes.push_back(row.repeated->note);
   if (!row.doubt.empty() && !row.is_warned) notes.push_back(row.doubt);
   return notes;

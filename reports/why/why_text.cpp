@@ -312,7 +312,7 @@ const CauseRow& row_of(Cause cause) { return kCauses.at(static_cast<std::size_t>
 }  // namespace
 
 std::string shared_words(const Report& report, const Run& run) {
-  if (run.device == "cuda") return "ranks share GPUs or cores";
+  if (run.device == "cuda") return std::string(crowd_words(run));
   const int devices = run.world_size + run.servers;
   return fmt::format("{} of {} share {}", counted(devices * run.threads_per_device, "thread"),
                      counted(devices, "device"), counted(report.environment.cpu.cores, "core"));
