@@ -13,6 +13,7 @@
 #include "reports/exports/records.h"
 #include "reports/exports/run_formats.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/noise.h"
 
 namespace ddpbench::report {
 namespace {
@@ -93,7 +94,9 @@ void append_entry(Json& entries, const std::string& name, const Field& field,
 
 std::string github_benchmark_text(std::span<const RunRow> rows, Trait better) {
   Json entries = Json::array();
-  for (const auto& [name, same] : clean_runs_by_name(rows)) {
+  std::vector<RunRow> judged(rows.begin(), rows.end());
+  mark_doubts(judged);
+  for (const auto& [name, same] : clean_runs_by_name(judged)) {
     for (const Column& column : run_columns()) {
       for (const Field& field : column.fields) {
         if (field.is(better)) append_entry(entries, name, field, same);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "reports/exports/records.h"
 #include "reports/json/report_json.h"
+#include "reports/metrics/noise.h"
 #include "reports/table/table.h"
 #include "reports/why/why.h"
 
@@ -27,7 +28,9 @@ struct JsonOf {
 
 std::vector<Json> flat_runs(RunRows rows, const Columns& columns) {
   std::vector<Json> runs;
-  for (const RunRow& row : rows) {
+  std::vector<RunRow> judged(rows.begin(), rows.end());
+  mark_doubts(judged);
+  for (const RunRow& row : judged) {
     Json& object = runs.emplace_back(Json::object());
     for (const Column* column : columns) {
       for (const Field& field : column->fields) {

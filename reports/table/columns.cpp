@@ -101,8 +101,8 @@ std::string Column::cell(const RunRow& row) const {
   if (special != std::end(kCells)) return special->second(row);
   const bool is_interval = name.ends_with("-interval");
   if (name.starts_with("speedup") || name == "efficiency") {
-    if (!row.doubt.empty()) return is_interval ? "" : "-";
-    if (row.is_equal && row.run->strategy != kBaseline && !is_interval) return "=";
+    const bool shown = row.doubt.empty() && !is_interval;
+    if (shown && row.is_equal && row.run->strategy != kBaseline) return "=";
   }
   return is_interval ? interval_cell(*this, row) : value_cell(*this, row);
 }

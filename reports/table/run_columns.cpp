@@ -76,6 +76,11 @@ Figure pushes(const Run& run) {
                     : Figure::missing("no server serves its workers one by one");
 }
 
+template <FieldValue (*kValue)(const RunRow&)>
+FieldValue undoubted(const RunRow& row) {
+  return row.doubt.empty() ? kValue(row) : FieldValue{{}, row.doubt};
+}
+
 template <auto kMember>
 Figure loss_scaling(const Run& run) {
   return run.loss_scaling ? Figure::of(static_cast<double>((*run.loss_scaling).*kMember))
@@ -208,7 +213,7 @@ const std::pair<std::string_view, Field> kFurther[] = {
     {"step-interval",
      {"step_time_high_s", end<&RepeatedRuns::step_s, &MedianSpread::high>, kRemark}},
     {"speedup-interval",
-     {"speedup_high", end<&RepeatedRuns::speedup, &MedianSpread::high>, kRemark}}};
+     {"speedup_high", undoubted<end<&RepeatedRuns::speedup, &MedianSpread::high>>, kRemark}}};
 
 // A column of the first field `key` and the further ones.
 Column column(const char* name, const char* heading, const char* about, const char* key,
@@ -286,12 +291,13 @@ const std::vector<Column>& run_columns() {
       column("rate", "samples/s", "samples a second", "samples_per_s", of<&Run::samples_per_s>,
              kUsual | kBigger | kRate, kPlain),
       column("speedup", "speed-up", "throughput against single's", "speedup",
-             figure<scaling<&Scaling::speedup>>, kUsual | kRate, kHundredths),
+             undoubted<figure<scaling<&Scaling::speedup>>>, kUsual | kRate, kHundredths),
       column("speedup-interval", "(a..b)", "how far the speed-up reaches over repetitions",
-             "speedup_low", end<&RepeatedRuns::speedup, &MedianSpread::low>, kRemark | kUsual,
-             kHundredths),
+             "speedup_low", undoubted<end<&RepeatedRuns::speedup, &MedianSpread::low>>,
+             kRemark | kUsual, kHundredths),
       column("efficiency", "eff. %", "speed-up / devices", "efficiency",
-             figure<scaling<&Scaling::efficiency>>, kUsual | kBigger | kRate, kPercentage),
+             undoubted<figure<scaling<&Scaling::efficiency>>>, kUsual | kBigger | kRate,
+             kPercentage),
       column("epoch", "epoch s", "time of an epoch, the median over epochs; without evaluation",
              "epoch_time_s", figure<epoch_time>, kUsual, kHundredths),
       column("to-accuracy", "to acc. s", "training time until --until-accuracy was reached",

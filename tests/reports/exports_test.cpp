@@ -60,6 +60,14 @@ TEST(GithubBenchmark, HasWhatIsBetterWhenBiggerInAFileOfItsOwn) {
   EXPECT_FALSE(found.contains(std::string(kDpName) + ": step_time_median_s"));
 }
 
+TEST(GithubBenchmark, LeavesOutTheEfficiencyOfADisturbedRun) {
+  Report report = test::sample_report();
+  report.runs[1].conditions = Conditions{.other_load_ratio = Figure::of(0.71)};
+  const auto found = entries(all_runs(report), kBigger);
+  EXPECT_TRUE(found.contains(std::string(kDpName) + ": samples_per_s"));
+  EXPECT_FALSE(found.contains(std::string(kDpName) + ": efficiency"));
+}
+
 TEST(GithubBenchmark, LeavesOutWhatFailedAndWhatWasInjected) {
   const Report report = test::sample_report();  // its ddp runs: one injected, one failed
   for (const auto& [name, entry] : entries(all_runs(report), kSmaller)) {

@@ -236,6 +236,16 @@ TEST(CsvText, LeavesMissingFiguresEmptyAndSaysWhy) {
   EXPECT_EQ(rows[4].at("missing"), "comm_s: the run failed; samples_per_s: the run failed");
 }
 
+// The table shows none, either.
+TEST(CsvText, HasNoSpeedupOfADisturbedRun) {
+  Report report = test::sample_report();
+  report.runs[1].conditions = Conditions{.other_load_ratio = Figure::of(0.71)};
+  const auto rows = csv_rows(written("csv", all_runs(report), columns({"strategy", "speedup"})));
+  EXPECT_EQ(rows[1].at("speedup"), "");
+  EXPECT_EQ(rows[1].at("missing"), "speedup: other programs used 71 % of the CPU");
+  EXPECT_NE(rows[2].at("speedup"), "");
+}
+
 TEST(CsvText, QuotesWhatWouldBreakALine) {
   Report report = test::sample_report();
   report.runs[0].model = "a \"quoted\", long\r\nname";
