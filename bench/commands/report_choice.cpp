@@ -42,11 +42,12 @@ Names known_settings(const std::vector<report::RunRow>& rows) {
   return {known.begin(), known.end()};
 }
 
-// Whether a path leads to the same file as `path`.
+// Whether a path leads to the same file as `path`, or to a copy of it.
 auto same_as(const std::string& path) {
   return [&path](const std::string& other) {
-    std::error_code ignored;
-    return path == other || std::filesystem::equivalent(path, other, ignored);
+    constexpr InputFile kReport = {.what = "report ", .most_bytes = SIZE_MAX};
+    return path == other || (is_file(path) && is_file(other) &&
+                             read_file(path, kReport) == read_file(other, kReport));
   };
 }
 
@@ -119,16 +120,18 @@ void refuse_repeated(const std::string& command, const Names& candidate, const N
   for (const Names* side : {&candidate, &base}) {
     for (auto path = side->begin(); path != side->end(); ++path) {
       if (std::find_if(side->begin(), path, same_as(*path)) == path) continue;
-      throw ConfigError(fmt::format(
-          "{}: {} is given twice on one side; its runs would count as repetitions that were never "
-          "made",
-          command, *path));
+      throw ConfigError(
+          fmt::format("{}: {} or a copy of it is given twice on one side; its runs would count as "
+                      "repetitions that were never "
+                      "made",
+                      command, *path));
     }
   }
   for (const std::string& path : candidate) {
     if (std::ranges::none_of(base, same_as(path))) continue;
     throw ConfigError(fmt::format(
-        "{}: {} is given as new and as baseline; give one of another measurement", command, path));
+        "{}: {} or a copy of it is given as new and as baseline; give one of another measurement",
+        command, path));
   }
 }
 

@@ -119,7 +119,7 @@ TEST_F(ImportCommand, CountsNoRepetitionThatDivergedAsShowDoes) {
   program.write("one.csv", "repetition,step,ms,loss\n0,0,12,2\n0,1,10,1.5\n1,0,14,2\n1,1,11,nan\n");
   EXPECT_THAT(program.run({"import", "one.csv", "--as=mine", "--batch-size=8"}).out,
               HasSubstr("mine, 1 device, 1 repetition of 2 steps: 11.00 ms a step, 727 samples/s; "
-                        "1 of 2 repetitions left out, as training diverged\n"));
+                        "1 of 2 repetitions left\n  out, as training diverged\n"));
   EXPECT_THAT(program.run({"show", "one.json"}).out, HasSubstr(" 11.00 "));
   program.write("all.csv", "step,ms,loss\n0,12,nan\n");
   EXPECT_THAT(program.run({"import", "all.csv", "--as=mine"}).out,
