@@ -59,8 +59,8 @@ if [[ ${#import[@]} -gt 0 ]]; then
     fail "--import takes no options of a run, and no --new-only: the commands have their own"
   judge=$(type -P ddpbench) || fail "--import needs ddpbench in the PATH"
 else
-  [[ -x $base ]] || fail "--base=$base is no program"
-  [[ -x $new ]] || fail "--new=$new is no program"
+  type -P "$base" >/dev/null || fail "--base=$base is no program"
+  type -P "$new" >/dev/null || fail "--new=$new is no program"
   judge=$new
 fi
 [[ $repetitions =~ ^[1-9][0-9]*$ ]] || fail "--repetitions=$repetitions is no number from 1"

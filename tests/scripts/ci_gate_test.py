@@ -48,8 +48,9 @@ class Gate(unittest.TestCase):
 
     def script(self, name, *arguments):
         done = subprocess.run([str(SCRIPTS / name), *arguments], cwd=self.stage, text=True,
-                              env={**os.environ, "STAGE": str(self.stage)}, capture_output=True,
-                              check=False)
+                              env={**os.environ, "STAGE": str(self.stage),
+                                   "PATH": f"{self.stage}:{os.environ['PATH']}"},
+                              capture_output=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
     def gate(self, *arguments, run=("--steps=3",)):
@@ -74,6 +75,11 @@ class Gate(unittest.TestCase):
             "--baseline out/base-1.json out/base-2.json out/base-3.json --alpha=0.01"), checks[0])
         for name in ("check.json", "check.md", "check.xml", "check.github"):
             self.assertTrue((self.stage / "out" / name).exists(), name)
+
+    def test_finds_programs_in_the_path(self):
+        code, out = self.script("ci_gate.sh", "--base=base", "--new=new", "--out=out",
+                                "--repetitions=1", "--", "--steps=3")
+        self.assertEqual(code, 0, out)
 
     def test_measures_collectives_too(self):
         self.assertEqual(self.gate("--repetitions=2", run=("comm", "--sizes=4K"))[0], 0)
