@@ -18,8 +18,9 @@ constexpr std::size_t kLeastWidth = 40, kIndent = 2, kDevices = 3, kGap = 2;
 constexpr const char *kFull = "█", *kOversubscribed = "▒", *kIdeal = "│";
 
 std::string rate_text(const Spread& rate) {
-  if (rate.count == 1) return fmt::format("{:.0f}", rate.median);
-  return fmt::format("{:.0f} ({:.0f}..{:.0f})", rate.median, rate.min, rate.max);
+  if (rate.count == 1) return short_number(rate.median);
+  return fmt::format("{} ({}..{})", short_number(rate.median), short_number(rate.min),
+                     short_number(rate.max));
 }
 
 std::string efficiency_text(const ScalingPoint& point) {

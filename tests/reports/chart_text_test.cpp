@@ -45,6 +45,11 @@ left out: ddp on 4 (failed: killed by SIGKILL); dp on 8 (skipped: no CUDA device
 )");
 }
 
+TEST(TextChart, ShowsDigitsOfSmallRates) {
+  const Report report = test::report_of({test::sample_run("ddp", 2, 1.6)});
+  EXPECT_THAT(draw(report, 80), testing::HasSubstr(" 1.60 "));
+}
+
 TEST(BusyChart, LeavesOutRunsWhosePhasesAreNotKnown) {
   const Report report = test::sample_report();
   EXPECT_THAT(busy_chart({&report, 1}).empty_reason,
