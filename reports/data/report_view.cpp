@@ -141,27 +141,25 @@ std::string name_of(const std::string& strategy, int world_size, int servers) {
 
 RunNames::RunNames(std::span<const RunRow> rows) {
   std::vector<Told> all;
-  std::map<std::pair<std::string, std::string>, std::set<Settings>> labelled;
   for (const RunRow& row : rows) {
     const Run& run = *row.run;
-    Told& told = all.emplace_back(Told{name_of(run.strategy, run.world_size, 0), {}});
+    const std::string name = name_of(run.strategy, run.world_size, 0);
+    if (run.repetition > 0) repeated_.insert(name);
+    // A label tells its runs from those of others.
+    Told& told = all.emplace_back(Told{fmt::format("{} {}", name, run.label), {}});
     for (SettingWords& setting : name_words(run)) {
       if (setting.key == "servers") continue;  // every name states it
       told.words.push_back({std::move(setting.key), std::move(setting.words), told.peers, true});
     }
-    if (run.repetition > 0) repeated_.insert(told.peers);
-    if (!run.label.empty()) labelled[{told.peers, run.label}].insert(cell_key(run));
   }
   const auto different = telling(all);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Run& run = *rows[i].run;
     std::vector<std::string> words;
+    if (!run.label.empty()) words.push_back(run.label);
     for (const TellingWords& word : all[i].words) {
       if (different.contains({word.scope, word.key})) words.push_back(word.words);
     }
-    // A label alone where it tells the setting from all others.
-    const auto cells = labelled.find({all[i].peers, run.label});
-    if (cells != labelled.end() && cells->second.size() == 1) words = {run.label};
     const std::string& details = details_[&run] = joined(words, ", ");
     names_[&run] = with_note(name_of(run.strategy, run.world_size, run.servers), details);
   }

@@ -205,8 +205,8 @@ TEST(CompactTable, NamesWhatTellsRowsOfOneStrategyApart) {
   EXPECT_THAT(text_of(report_of(runs)),
               AllOf(HasSubstr("\nddp (overlapped)  "), HasSubstr("\nddp (flat)  ")));
   runs[1].label = "overlapped";  // of two settings: alone it tells neither
-  EXPECT_THAT(text_of(report_of(runs)),
-              AllOf(HasSubstr("\nddp (overlap on)  "), HasSubstr("\nddp (overlap off)  ")));
+  EXPECT_THAT(text_of(report_of(runs)), AllOf(HasSubstr("\nddp (overlapped, overlap on)  "),
+                                              HasSubstr("\nddp (overlapped, overlap off)  ")));
 }
 
 }  // namespace
