@@ -90,12 +90,15 @@ std::string resolve_dataset(Options& options, const nn::ModelSpec& model) {
     });
     ensure(found != data::catalog().end(), "no data set takes any network");
     options.dataset = found->name;
-    if (found->takes_any_shape()) {
-      note = fmt::format("data set: synthetic, because none of {} fits {}, which takes {} and {}",
-                         fmt::join(data::published_datasets(), ", "), model.name,
-                         ops::to_string(images),
-                         maps ? "gives logits of " + ops::to_string(model.logits_shape())
-                              : fmt::format("has {} outputs", model.classes()));
+    if (maps) {
+      note = fmt::format(
+          "data set: synthetic, as {} gives logits of {}; --dataset=voc2012 takes files",
+          model.name, ops::to_string(model.logits_shape()));
+    } else if (found->takes_any_shape()) {
+      note = fmt::format(
+          "data set: synthetic, because none of {} fits {}, which takes {} and has {} outputs",
+          fmt::join(data::published_datasets(), ", "), model.name, ops::to_string(images),
+          model.classes());
     }
   }
   const data::CatalogEntry& entry = data::find_in_catalog(options.dataset);

@@ -109,7 +109,7 @@ void check_position(const TrainingJob& job, const TrainingPosition& position,
   const int epochs = job.options.epochs;
   if (epochs > 0 && position.epoch >= epochs) {
     throw ConfigError(fmt::format(
-        "{} has been trained for {}, as many as --epochs={} in all; give more, or 0 to evaluate it",
+        "{} has been trained for {}, and --epochs={} is for all; give more, or 0 to evaluate it",
         path, counted(position.epoch, "epoch"), epochs));
   }
   if (epochs > 0 && position.step >= job.steps_per_epoch) {

@@ -116,7 +116,8 @@ Session::Session(Options options, std::vector<std::string> arguments,
   if (earlier) adopt(std::move(*earlier));
   notes_.push_back(data_note(executor_->dataset(), options_));
   notes_.push_back(weights_note);
-  if (const TrainingPosition& from = planned.front().resumed; from.steps > 0) {
+  if (const TrainingPosition& from = planned.front().resumed;
+      from.steps > 0 && options_.epochs > 0) {
     notes_.push_back(fmt::format("training goes on from {} after step {}, in epoch {}{}",
                                  options_.resume_training, from.steps, from.epoch + 1,
                                  other_schedule(planned.front())));

@@ -172,7 +172,7 @@ TEST_F(Checkpoint, RefusesWhatItCannotGoOnFrom) {
   program.write("cut", program.read("c").substr(0, 100'000));
   program.write("model.pth", std::string("PK\3\4 and more of it"));
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"--resume-training=c"}, "trained for 1 epoch, as many as --epochs=1"},
+      {{"--resume-training=c"}, "trained for 1 epoch, and --epochs=1 is for all"},
       {{"--resume-training=none"}, "safetensors file none: no such file"},
       {{"--resume-training=cut"}, "bytes of data, found"},
       {{"--resume-training=model.pth"}, "safetensors.torch.save_file(torch.load("},
