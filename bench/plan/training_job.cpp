@@ -166,19 +166,24 @@ bool forgets_epochs(const TrainingJob& job) {
 // The planted faults that concern the run.
 std::string injected_words(const TrainingJob& job) {
   std::string words;
-  const auto ranks = static_cast<int>(plan_strategy(strategy_config(job)).ranks.size());
-  for (const Injection& injection : job.options.injections) {
-    // stale and slow name a replica, other kinds a rank. A run without it is not concerned.
-    const bool of_replica = injection.kind == "stale" || injection.kind == "slow";
-    if (injection.rank >= (of_replica ? job.cell.world_size : ranks)) continue;
-    if (strategy_traits(job.cell.strategy).is_baseline() && is_wrong_result(injection)) continue;
-    if ((injection.kind == "seed" || injection.kind == "epoch") && ranks == 1) continue;
-    words += (words.empty() ? "" : " ") + injection.text;
-  }
+  for (const Injection& injection : job.options.injections)
+    if (strikes(injection, job)) words += (words.empty() ? "" : " ") + injection.text;
   return words;
 }
 
 }  // namespace
+
+bool strikes(const Injection& injection, const TrainingJob& job) {
+  const std::size_t ranks = plan_strategy(strategy_config(job)).ranks.size();
+  const int workers = static_cast<int>(ranks) - job.cell.servers;
+  const std::int64_t warmup = round_up(warmup_limit(job.options), cycle_steps(job));
+  // stale and slow name a replica, other kinds a rank.
+  const bool of_replica = injection.kind == "stale" || injection.kind == "slow";
+  if (injection.rank >= (of_replica ? job.cell.world_size : workers)) return false;
+  if (injection.step >= job.options.verify_steps + warmup + timed_steps(job)) return false;
+  if (strategy_traits(job.cell.strategy).is_baseline() && is_wrong_result(injection)) return false;
+  return (injection.kind != "seed" && injection.kind != "epoch") || ranks > 1;
+}
 
 Network network_of(const nn::ModelSpec& model, const std::string& path) {
   return {path,

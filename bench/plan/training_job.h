@@ -128,6 +128,9 @@ std::int64_t timed_steps(const TrainingJob& job);
 // The number of steps that a worker of this run takes: verification, warm-up and training.
 std::int64_t total_steps(const TrainingJob& job);
 
+// Whether the planted fault concerns the run: it has such a rank and step, at the longest warm-up.
+bool strikes(const Injection& injection, const TrainingJob& job);
+
 // What a report says about a run before it is made: its options, and what they resolved to. Its key
 // among the runs of an earlier report is made from it.
 report::Run planned_run(const TrainingJob& job);

@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/math.h"
 #include "base/text.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
@@ -42,13 +42,9 @@ HostDevices devices_for(const Options& options, const RunHosts* hosts) {
 // Throws ConfigError for a fault that strikes in no run: such a test of a gate proves nothing.
 void refuse_idle_faults(const std::vector<TrainingJob>& jobs) {
   for (const Injection& fault : jobs.front().options.injections) {
-    const auto strikes = [&fault](const TrainingJob& job) {
-      const std::int64_t warmup = round_up(warmup_limit(job.options), cycle_steps(job));
-      return fault.rank < job.cell.world_size &&
-             fault.step < job.options.verify_steps + warmup + timed_steps(job);
-    };
-    if (std::ranges::none_of(jobs, strikes))
-      throw ConfigError(fmt::format("--inject={}: no run has such a rank or step", fault.text));
+    if (std::ranges::none_of(jobs, std::bind_front(strikes, fault)))
+      throw ConfigError(fmt::format(
+          "--inject={} strikes in no run: none has that rank, step or exchange", fault.text));
   }
 }
 

@@ -67,12 +67,16 @@ TEST_P(RankFailure, AKilledRankIsNamedWithItsSignalAndStep) {
 TEST(RankFailureOfNoRun, IsRefused) {
   Program program;
   program.write("lenet.json", kFailingConfig);
-  for (const std::string fault :
-       {"--inject=kill:rank=2,step=5", "--inject=kill:rank=1,step=1000"}) {
-    const auto result = program.run(small_run("ddp", {fault}));
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr(fault + ": no run has such a rank or step"));
-  }
+  const auto expect_refused = [&](const std::string& strategy, const std::string& fault) {
+    const auto result = program.run(small_run(strategy, {fault}));
+    EXPECT_EQ(result.exit_code, 2) << strategy;
+    EXPECT_THAT(result.err, HasSubstr(fault + " strikes in no run"));
+  };
+  expect_refused("ddp", "--inject=kill:rank=2,step=5");
+  expect_refused("ddp", "--inject=kill:rank=1,step=1000");
+  expect_refused("dp", "--inject=kill:rank=1,step=5");  // it is one process
+  expect_refused("ps", "--inject=kill:rank=2,step=5");  // a server takes no steps
+  expect_refused("single", "--inject=sum");
 }
 
 TEST(RankFailureInAHook, IsNamedAsWithout) {
