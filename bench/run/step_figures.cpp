@@ -76,9 +76,11 @@ void add_communication(Ranks ranks, double clock_bound_s,
   const bool known = std::ranges::any_of(ranks | std::views::join, knows_waits);
   const auto used = known ? knows_waits : is_observed;
   const bool has_stages = (phases_of(ranks) & bit_of(Phase::stage_wait)) != 0;
+  const bool moves = std::ranges::any_of(ranks | std::views::join,
+                                         [](const auto& step) { return step.comm_s > 0; });
   const auto take = [&](const char* key, auto value) {
     report::Figure figure = median_of_slowest(ranks, value, used);
-    if (figure.value == 0.0 && has_stages) figure = report::Figure::missing(kInStageWait);
+    if (figure.value && has_stages && !moves) figure = report::Figure::missing(kInStageWait);
     const bool is_vague = figure.value && *figure.value < clock_bound_s;
     figures[key] = is_vague ? report::Figure::missing(below_bound(clock_bound_s)) : figure;
   };
