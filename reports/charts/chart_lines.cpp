@@ -221,12 +221,7 @@ void note_points(AccuracyChart& chart) {
 ScalingChart scaling_chart(std::span<const Report> reports) {
   const ChartRuns runs = chart_runs(reports, "Scaling", unfit_scaling, kAnyGroups);
   return chart_of<ScalingChart>("scaling", "Scaling", runs, [&](ScalingChart& chart) {
-    const CondensedRows condensed(runs.drawn);
-    std::vector<RunRow> settings = condensed.rows();
-    mark_doubts(settings);
-    Doubts doubts;
-    for (const RunRow& row : settings)
-      for (const Run* run : runs_of_row(row)) doubts[run] = row.doubt;
+    const Doubts doubts = doubts_of(runs.drawn);
     for (const RunGroup& group : runs.groups)
       chart.points.push_back(point_of(group, doubts.at(group.runs[0])));
     add_ideals(runs, doubts, chart);

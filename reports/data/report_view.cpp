@@ -145,11 +145,12 @@ RunNames::RunNames(std::span<const RunRow> rows) {
     const Run& run = *row.run;
     const std::string name = name_of(run.strategy, run.world_size, 0);
     if (run.repetition > 0) repeated_.insert(name);
-    // A label tells its runs from those of others.
+    // A label tells its runs from those of others, which are told from all of the name.
     Told& told = all.emplace_back(Told{fmt::format("{} {}", name, run.label), {}});
-    for (SettingWords& setting : name_words(run)) {
+    for (const SettingWords& setting : name_words(run)) {
       if (setting.key == "servers") continue;  // every name states it
-      told.words.push_back({std::move(setting.key), std::move(setting.words), told.peers, true});
+      for (const std::string& scope : std::set<std::string>{name + " ", told.peers})
+        told.words.push_back({setting.key, setting.words, scope, true});
     }
   }
   const auto different = telling(all);
@@ -158,7 +159,8 @@ RunNames::RunNames(std::span<const RunRow> rows) {
     std::vector<std::string> words;
     if (!run.label.empty()) words.push_back(run.label);
     for (const TellingWords& word : all[i].words) {
-      if (different.contains({word.scope, word.key})) words.push_back(word.words);
+      const bool own = word.scope == all[i].peers;
+      if (own && different.contains({word.scope, word.key})) words.push_back(word.words);
     }
     const std::string& details = details_[&run] = joined(words, ", ");
     names_[&run] = with_note(name_of(run.strategy, run.world_size, run.servers), details);

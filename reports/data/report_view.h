@@ -83,9 +83,9 @@ class RunNames {
   explicit RunNames(std::span<const RunRow> rows);
   explicit RunNames(const Report& report) : RunNames(all_runs(report)) {}
 
-  // "ps on 2 devices and 1 server (batch 32 a device, overlap off)": the brackets hold the settings
-  // that differ among runs of the same strategy and number of devices. REQUIRES: `run` was given to
-  // the constructor.
+  // "ps on 2 devices and 1 server (batch 32 a device, overlap off)": the brackets hold the run's
+  // label and the settings that differ among runs of the same strategy, number of devices and
+  // label. REQUIRES: `run` was given to the constructor.
   const std::string& setting(const Run& run) const { return names_.at(&run); }
   // What it has in brackets, or nothing.
   const std::string& details(const Run& run) const { return details_.at(&run); }

@@ -94,8 +94,9 @@ void append_entry(Json& entries, const std::string& name, const Field& field,
 
 std::string github_benchmark_text(std::span<const RunRow> rows, Trait better) {
   Json entries = Json::array();
+  const auto doubts = doubts_of(rows);
   std::vector<RunRow> judged(rows.begin(), rows.end());
-  mark_doubts(judged);
+  for (RunRow& row : judged) row.doubt = doubts.at(row.run);
   for (const auto& [name, same] : clean_runs_by_name(judged)) {
     for (const Column& column : run_columns()) {
       for (const Field& field : column.fields) {

@@ -102,6 +102,16 @@ std::vector<std::vector<const Run*>> mark_doubts(std::span<RunRow> rows) {
   return divisors;
 }
 
+std::map<const Run*, std::string> doubts_of(std::span<const RunRow> rows) {
+  const CondensedRows condensed(rows);
+  std::vector<RunRow> settings = condensed.rows();
+  mark_doubts(settings);
+  std::map<const Run*, std::string> doubts;
+  for (const RunRow& row : settings)
+    for (const Run* run : runs_of_row(row)) doubts[run] = row.doubt;
+  return doubts;
+}
+
 Yardstick find_yardstick(std::span<const Contest> contests, bool of_all) {
   Yardstick best;
   for (const Contest& contest : contests) {

@@ -5,6 +5,7 @@
 // equal work differ by chance. docs/metrics.md ("The first answer") has the rules.
 #pragma once
 
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -25,6 +26,8 @@ std::string disturbance(const Standing& standing);
 // that one of the rows with this baseline is faster than so many devices can be. Returns of each
 // row the runs by which it is divided.
 std::vector<std::vector<const Run*>> mark_doubts(std::span<RunRow> rows);
+// RunRow::doubt of each run's setting, over all of its repetitions.
+std::map<const Run*, std::string> doubts_of(std::span<const RunRow> rows);
 // Whether this speed-up is more than so many devices can gain, by more than their caches explain.
 // What one device gains is noise.
 bool beyond_ideal(double speedup, int devices);

@@ -204,6 +204,9 @@ TEST(CompactTable, NamesWhatTellsRowsOfOneStrategyApart) {
   runs[1].label = "flat";
   EXPECT_THAT(text_of(report_of(runs)),
               AllOf(HasSubstr("\nddp (overlapped)  "), HasSubstr("\nddp (flat)  ")));
+  runs[1].label = "";
+  EXPECT_THAT(text_of(report_of(runs)),
+              AllOf(HasSubstr("\nddp (overlapped)  "), HasSubstr("\nddp (overlap off)  ")));
   runs[1].label = "overlapped";  // of two settings: alone it tells neither
   EXPECT_THAT(text_of(report_of(runs)), AllOf(HasSubstr("\nddp (overlapped, overlap on)  "),
                                               HasSubstr("\nddp (overlapped, overlap off)  ")));

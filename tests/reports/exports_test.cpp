@@ -68,6 +68,18 @@ TEST(GithubBenchmark, LeavesOutTheEfficiencyOfADisturbedRun) {
   EXPECT_FALSE(found.contains(std::string(kDpName) + ": efficiency"));
 }
 
+// A repetition that is faster than devices can be makes the setting's median no more doubtful.
+TEST(GithubBenchmark, HasTheEfficiencyOfRepetitionsOfWhichOneIsFarOff) {
+  Report report;
+  for (const double rate : {100, 100, 100})
+    report.runs.push_back(test::sample_run("single", 1, rate));
+  for (const double rate : {190, 195, 215}) report.runs.push_back(test::sample_run("dp", 2, rate));
+  for (int i = 0; i < 6; ++i) report.runs[i].repetition = i % 3;
+  fill_scaling(report);
+  EXPECT_EQ(entries(all_runs(report), kBigger).at(std::string(kDpName) + ": efficiency")["value"],
+            0.975);
+}
+
 TEST(GithubBenchmark, LeavesOutWhatFailedAndWhatWasInjected) {
   const Report report = test::sample_report();  // its ddp runs: one injected, one failed
   for (const auto& [name, entry] : entries(all_runs(report), kSmaller)) {
