@@ -146,8 +146,6 @@ class Check final : public Subcommand {
     options.alpha = alpha_.value / 100;
     for (std::size_t i = 0; i < std::size(kGateLimits); ++i)
       options.*kGateLimits[i].member = limits_[i].value / 100;
-    // Whoever allows that all steps are slower allows it of the slowest, too.
-    options.max_tail_slowdown = std::max(options.max_tail_slowdown, options.max_slowdown);
     options.allow_mismatch = allowed_;
     return options;
   }

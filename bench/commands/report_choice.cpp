@@ -46,8 +46,11 @@ Names known_settings(const std::vector<report::RunRow>& rows) {
 auto same_as(const std::string& path) {
   return [&path](const std::string& other) {
     constexpr InputFile kReport = {.what = "report ", .most_bytes = SIZE_MAX};
-    return path == other || (is_file(path) && is_file(other) &&
-                             read_file(path, kReport) == read_file(other, kReport));
+    std::error_code ignored;
+    if (path == other || std::filesystem::equivalent(path, other, ignored)) return true;
+    return is_file(path) && is_file(other) &&
+           std::filesystem::file_size(path) == std::filesystem::file_size(other) &&
+           read_file(path, kReport) == read_file(other, kReport);
   };
 }
 
