@@ -109,7 +109,7 @@ std::string tiny_network(const Case& c) {
   const double overhead_s = parts.comm_exposed_s + parts.sync_batch_norm_s + parts.server_wait_s +
                             parts.straggler_wait_s + parts.host_s;
   return fmt::format(
-      "the network is too small: {} of compute a step meet {} of latency and launch overhead "
+      "the network is too small: {} of compute meet {} of latency and overhead "
       "(moving {}, waiting and host work), {:.0f} % of the step",
       milliseconds(c.split.rank.compute_s()), milliseconds(overhead_s),
       rounded_size(gradient_bytes(c.run)), 100 * overhead_s / parts.step_s);

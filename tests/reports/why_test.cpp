@@ -226,7 +226,7 @@ TEST(Why, FindsATinyNetwork) {
   EXPECT_SAYS(verdict.sentence, "the network is too small: 0.13 ms of compute");
   EXPECT_SAYS(verdict.sentence, "8 kB");
   // 0.06 + 0.05 + 0.06 of 0.307 ms, without the wait for input.
-  EXPECT_SAYS(verdict.sentence, "meet 0.17 ms of latency and launch overhead");
+  EXPECT_SAYS(verdict.sentence, "meet 0.17 ms of latency and overhead");
   EXPECT_SAYS(verdict.sentence, "55 % of the step");
 }
 
