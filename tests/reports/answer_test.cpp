@@ -96,15 +96,12 @@ TEST(Answer, SaysWhenOneDeviceMayBeAsFast) {
   EXPECT_THAT(slower[1], HasSubstr("one device is faster"));
 }
 
-// A run each, and nothing that shows how far runs differ by chance.
 TEST(Answer, RanksOnlyTwiceAsFastOnOneRepetitionWithoutAYardstick) {
   const auto lines = lines_of({{"single", 1, 100}, {"ddp", 2, 146}, {"dp", 2, 79}});
   EXPECT_THAT(lines[0], StartsWith("ddp or dp on 2 devices: 0.79 to 1.46 times the samples/s"));
-  EXPECT_EQ(lines[1],
-            "How sure: a single device may be as fast. ddp or dp: cannot tell; 85 % apart in one "
-            "run each.");
-  const auto apart = lines_of({{"single", 1, 100}, {"ddp", 2, 190}, {"dp", 2, 60}});
-  EXPECT_THAT(apart[0], StartsWith("ddp on 2 devices: 1.90 times the samples/s of one"));
+  EXPECT_THAT(lines[1], HasSubstr("may be as fast. ddp or dp: cannot tell; 85 % apart in one run"));
+  EXPECT_THAT(lines_of({{"single", 1, 100}, {"ddp", 2, 190}, {"dp", 2, 60}})[0],
+              StartsWith("ddp on 2 devices: 1.90 times"));
   EXPECT_THAT(lines_of({{"single", 1, 100}, {"ddp", 2, 11}})[1], HasSubstr("one device is faster"));
 }
 
