@@ -125,8 +125,7 @@ void refuse_repeated(const std::string& command, const Names& candidate, const N
       if (std::find_if(side->begin(), path, same_as(*path)) == path) continue;
       throw ConfigError(
           fmt::format("{}: {} or a copy of it is given twice on one side; its runs would count as "
-                      "repetitions that were never "
-                      "made",
+                      "repetitions that were never made",
                       command, *path));
     }
   }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long a training step takes on numbers of devices that nobody measured: docs/prediction.md has
-// the formulas.
+// This predicts how long a training step takes on numbers of devices that nobody measured.
+// docs/prediction.md has the formulas.
 #pragma once
 
 #include <map>
